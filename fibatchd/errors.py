@@ -16,6 +16,10 @@ class ConfigError(FibatchdError):
         self.problems = problems
 
 
+class InvalidJson(FibatchdError):
+    """A text is not JSON as RFC 8259 has it, or not the kind of value expected. Says what and where, and quotes nothing."""
+
+
 class ApiError(FibatchdError):
     """A call is refused. Raised by a route or a check; the front end turns it into the answer of the route's API.
 
@@ -64,6 +68,10 @@ class StoreTooNew(StoreError):
 
 class StoreInUse(StoreError):
     """Another daemon holds this SQLite file. Raised at start, which it ends."""
+
+
+class LeaseLost(StoreError):
+    """This daemon's leases ran out and others took its work over. Raised by a claim; the daemon registers anew."""
 
 
 class UpstreamError(FibatchdError):

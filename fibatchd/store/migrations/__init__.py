@@ -1,1 +1,1 @@
-"""TODO"""
+"""The core's schema, one file for each step and dialect."""

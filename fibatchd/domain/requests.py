@@ -1,0 +1,84 @@
+"""A batch's requests: as they come in, as they are claimed to run, as they end, as they are read."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a request (or its last attempt) failed. `status` is the HTTP status behind it, None where there was none."""
+
+    code: str
+    message: str
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """One request of a batch being created. `body` is the client's own bytes. `failure` is set where it was refused by
+    its own check and never runs, though its batch does."""
+
+    custom_id: str
+    model: str
+    body: bytes
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """One request taken to run: its attempt is counted already. `lane` is the (batch, model) row it was claimed from;
+    `options` are the batch's, as JSON text."""
+
+    number: int
+    attempt: int
+    lane: int
+    batch_id: str
+    account_id: str
+    key_id: str
+    model: str
+    endpoint: str
+    options: str | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one answer. `cached_tokens` are part of `input_tokens`, `reasoning_tokens` of `output_tokens`."""
+
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one attempt ended.
+
+    `answer` is a success's (status code, body). Otherwise `failure` says what went wrong; with `retry_at` (Unix
+    seconds) the request is queued again, without it has failed. With neither answer nor failure the request is given
+    back as it was. `sent` is False when nothing reached an upstream: then the attempt is not counted. `cost` is
+    pico-USD, or None when it cannot be known.
+    """
+
+    claimed: Claimed
+    request_id: str
+    answer: tuple[int, bytes] | None = None
+    failure: Failure | None = None
+    retry_at: float | None = None
+    usage: Usage | None = None
+    cost: int | None = 0
+    sent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One request as readers see it, with what its batch's end made of it. `status` is queued, running, completed,
+    failed, cancelled or expired."""
+
+    number: int
+    custom_id: str
+    status: str
+    request_id: str | None
+    status_code: int | None
+    body: bytes | None
+    failure: Failure | None

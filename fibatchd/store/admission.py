@@ -1,0 +1,218 @@
+"""How batches come in: a batch is staged where no reader sees it, its requests are appended in chunks, and one short
+transaction publishes it. So a create call that did not answer left a whole batch or none, and no transaction is long.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fibatchd.domain import states
+from fibatchd.domain.batches import Batch
+from fibatchd.domain.requests import NewRequest
+from fibatchd.store import jobs
+from fibatchd.store.ending import COLUMNS, Policy, finish_if_done
+from fibatchd.store.interface import NOW, Insert, Notify, Query, Row, Script, one
+
+
+@dataclass(frozen=True, slots=True)
+class NewBatch:
+    """What a batch is before it has requests; fields as in domain.Batch. `window_s` is its completion window."""
+
+    id: str
+    api: str
+    source: str
+    account_id: str
+    key_id: str
+    endpoint: str
+    window_s: float
+    metadata: str | None = None
+    options: str | None = None
+    input_file_id: str | None = None
+    finalizer: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an account may have unfinished at once."""
+
+    batches: int
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """A create call's key, its route, and the SHA-256 of its body."""
+
+    key: str
+    route: str
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What an idempotency key was used for before. `batch` is None where that batch has been deleted."""
+
+    same: bool
+    batch: Batch | None
+
+
+@dataclass(frozen=True, slots=True)
+class OverLimit:
+    """A limit on unfinished work that the new batch would pass: "batches" or "requests"."""
+
+    what: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Numbers for a batch's requests: `first` on, in submission order; and the lane of each of its models."""
+
+    batch_id: str
+    first: int
+    lanes: Mapping[str, int]
+
+
+def replay(account_id: str, key: IdempotencyKey) -> Script[Replay | None]:
+    """Return what this key was used for, None where it is new."""
+    row = one(
+        (
+            yield Query(
+                "SELECT route, fingerprint, batch_id FROM idempotency WHERE account_id = ? AND key = ?",
+                (account_id, key.key),
+            )
+        )
+    )
+    if row is None:
+        return None
+    route, fingerprint, batch_id = row
+    found = one((yield Query(f"SELECT {COLUMNS} FROM batches WHERE id = ? AND deleted_at IS NULL", (batch_id,))))
+    same = route == key.route and bytes(fingerprint) == key.fingerprint
+    return Replay(same, Batch(*found) if found else None)
+
+
+def insert(new: NewBatch, status: str) -> Script[None]:
+    """Store the batch's row, without requests. `status` is staging, or validating where its input is checked later."""
+    ((now,),) = yield NOW
+    columns = "id, api, source, account_id, key_id, endpoint, status, created_at, expires_at, metadata, options, "
+    columns += "input_file_id, finalizer, model"
+    yield Query(
+        f"INSERT INTO batches ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            new.id, new.api, new.source, new.account_id, new.key_id, new.endpoint, status, now, now + new.window_s,
+            new.metadata, new.options, new.input_file_id, new.finalizer, new.model,
+        ),
+    )  # fmt: skip
+
+
+def reserve(batch_id: str, models: Sequence[str], total: int) -> Script[Reserved]:
+    """Take numbers for `total` requests and a lane for each model."""
+    take = "UPDATE sequences SET next = next + ? WHERE name = ? RETURNING next - ?"
+    ((first,),) = yield Query(take, (total, "requests", total))
+    ((lane,),) = yield Query(take, (len(models), "lanes", len(models)))
+    return Reserved(batch_id, first, {model: lane + index for index, model in enumerate(models)})
+
+
+_REQUEST_COLUMNS = (
+    "number", "lane", "status", "ended_at", "request_id", "error_code", "error_message", "error_status"
+)  # fmt: skip
+
+
+def append(reserved: Reserved, offset: int, requests: Sequence[NewRequest]) -> Script[None]:
+    """Store requests at positions `offset` on. One that has failed its own check is stored as failed."""
+    ((now,),) = yield NOW
+    numbers = range(reserved.first + offset, reserved.first + offset + len(requests))
+    rows: list[Row] = []
+    for number, request in zip(numbers, requests, strict=True):
+        lane = reserved.lanes[request.model]
+        if failure := request.failure:
+            rows.append((number, lane, "failed", now, None, failure.code, failure.message, failure.status))
+        else:
+            rows.append((number, lane, "queued", None, None, None, None, None))
+    yield Insert("requests", _REQUEST_COLUMNS, rows)
+    bodies = [(number, request.custom_id, request.body) for number, request in zip(numbers, requests, strict=True)]
+    yield Insert("request_bodies", ("number", "custom_id", "body"), bodies)
+
+
+def unfinished(account_id: str, *, besides: str) -> Script[tuple[int, int]]:
+    """Count an account's unfinished batches and their unfinished requests, without the batch `besides`. Holds the
+    account against other creates until the transaction ends."""
+    yield Query("SELECT 1 FROM accounts WHERE id = ? FOR UPDATE", (account_id,))
+    ((batches, requests),) = yield Query(
+        "SELECT COUNT(*), CAST(COALESCE(SUM(queued + running), 0) AS BIGINT) FROM batches WHERE account_id = ? "
+        "AND ended_at IS NULL AND deleted_at IS NULL AND status <> 'staging' AND id <> ?",
+        (account_id, besides),
+    )
+    return batches, int(requests)
+
+
+def over_limit(account_id: str, batch_id: str, requests: int, limits: Limits) -> Script[OverLimit | None]:
+    """Return the limit that this batch with so many requests to run would pass, if any."""
+    batches, others = yield from unfinished(account_id, besides=batch_id)
+    if batches + 1 > limits.batches:
+        return OverLimit("batches", limits.batches)
+    if others + requests > limits.requests:
+        return OverLimit("requests", limits.requests)
+    return None
+
+
+def open_batch(reserved: Reserved, queued: Mapping[str, int], failed: int, total: int) -> Script[None]:
+    """Make a batch's stored requests claimable: counters, lanes, and word to the pools. `queued` is by model."""
+    yield Query(
+        "UPDATE batches SET status = ?, prepared = 1, total = ?, queued = ?, failed = ?, first_number = ? WHERE id = ?",
+        (states.VALIDATING, total, sum(queued.values()), failed, reserved.first, reserved.batch_id),
+    )
+    ((account_id,),) = yield Query("SELECT account_id FROM batches WHERE id = ?", (reserved.batch_id,))
+    yield Insert(
+        "lanes",
+        ("id", "batch_id", "account_id", "model", "queued"),
+        [(lane, reserved.batch_id, account_id, model, queued.get(model, 0)) for model, lane in reserved.lanes.items()],
+    )
+    for model in reserved.lanes:
+        yield Notify("work", model)
+
+
+def publish(
+    new: NewBatch,
+    reserved: Reserved,
+    queued: Mapping[str, int],
+    failed: int,
+    limits: Limits,
+    policy: Policy,
+    key: IdempotencyKey | None,
+) -> Script[Batch | Replay | OverLimit]:
+    """Make a staged batch visible and claimable, unless its key was used meanwhile or a limit would be passed; then the
+    staged rows stay for `abandon`."""
+    limit = yield from over_limit(new.account_id, new.id, sum(queued.values()), limits)
+    if key is not None:
+        # First of all: a call that repeats one which has just succeeded is answered with its batch, also at the limit.
+        earlier = yield from claim_key(new.account_id, key, new.id, write=limit is None)
+        if earlier is not None:
+            return earlier
+    if limit is not None:
+        return limit
+    yield from open_batch(reserved, queued, failed, sum(queued.values()) + failed)
+    ((now,),) = yield NOW
+    yield from finish_if_done([new.id], policy, now)
+    ((*row,),) = yield Query(f"SELECT {COLUMNS} FROM batches WHERE id = ?", (new.id,))
+    return Batch(*row)
+
+
+def claim_key(account_id: str, key: IdempotencyKey, batch_id: str, *, write: bool) -> Script[Replay | None]:
+    """Bind an idempotency key to a batch; return what it was bound to before, if it was."""
+    if write:
+        rows = yield Query(
+            "INSERT INTO idempotency (account_id, key, route, fingerprint, batch_id) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (account_id, key) DO NOTHING RETURNING key",
+            (account_id, key.key, key.route, key.fingerprint, batch_id),
+        )
+        if rows:
+            return None
+    return (yield from replay(account_id, key))
+
+
+def abandon(batch_id: str) -> Script[None]:
+    """Leave a staged batch to be purged: its call failed."""
+    ((now,),) = yield NOW
+    yield Query("UPDATE batches SET deleted_at = ? WHERE id = ? AND status = 'staging'", (now, batch_id))
+    yield from jobs.enqueue("purge", batch_id, now)

@@ -1,0 +1,129 @@
+"""Scripts that take requests to run. A claim counts the attempt, in the database, before anything is sent.
+
+Whoever claims has looked at the candidates a moment ago; the claim looks again, at those lanes only and in the same
+transaction, so that no attempt starts on a key, account, quota or batch that is no longer good.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fibatchd.domain.accounts import Account, Key
+from fibatchd.domain.requests import Claimed
+from fibatchd.errors import LeaseLost
+from fibatchd.store.accounts import ACCOUNT_WIDTH, account_from, key_from
+from fibatchd.store.interface import NOW, Many, Query, Row, Script
+from fibatchd.store.spending import utc_day
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A lane that has queued requests, and all that decides whether they may run. `spent` is today's, in pico-USD."""
+
+    lane: int
+    queued: int
+    model: str
+    batch_id: str
+    endpoint: str
+    options: str | None
+    account: Account
+    key: Key
+    spent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a claim gave: the requests; for each lane that gave fewer than asked, when its next retry is due (None where
+    nothing of it is left); and the time by the store's clock."""
+
+    requests: list[Claimed]
+    dry: dict[int, float | None]
+    now: float
+
+
+_CANDIDATES = """
+SELECT l.id, l.queued, l.model, b.id, b.endpoint, b.options,
+    CAST((SELECT COALESCE(SUM(s.cost), 0) FROM spending s WHERE s.account_id = b.account_id AND s.day = ?) AS BIGINT),
+    a.id, a.name, a.tier, a.status, a.quota, a.quota_set, a.created_at,
+    k.id, k.account_id, k.prefix, k.created_at, k.expires_at, k.revoked_at, k.models
+FROM lanes l JOIN batches b ON b.id = l.batch_id JOIN accounts a ON a.id = b.account_id JOIN keys k ON k.id = b.key_id
+WHERE {which} AND l.queued > 0 AND b.prepared = 1 AND b.closed_as IS NULL AND b.deleted_at IS NULL AND b.expires_at > ?
+ORDER BY b.id
+"""
+_OF_MODEL = _CANDIDATES.format(which="l.model = ?")
+_OF_LANES = _CANDIDATES.format(which="l.id = ANY(?)") + "FOR UPDATE OF b"
+
+
+def _candidate(row: Row) -> Candidate:
+    lane, queued, model, batch_id, endpoint, options, spent, *owner = row
+    account = account_from(tuple(owner[:ACCOUNT_WIDTH]))
+    key = key_from(tuple(owner[ACCOUNT_WIDTH:]))
+    return Candidate(lane, queued, model, batch_id, endpoint, options, account, key, int(spent))
+
+
+def candidates(model: str) -> Script[tuple[list[Candidate], float]]:
+    """Return a model's lanes with queued requests, oldest batch first, and the store's time."""
+    ((now,),) = yield NOW
+    rows = yield Query(_OF_MODEL, (utc_day(now), model, now))
+    return [_candidate(row) for row in rows], now
+
+
+_TAKE = """
+UPDATE requests SET status = 'running', attempts = attempts + 1, lease = ?, started_at = ?
+WHERE number IN (
+    SELECT number FROM requests WHERE lane = ? AND status = 'queued' AND due_at <= ?
+    ORDER BY due_at DESC, number LIMIT ? FOR UPDATE SKIP LOCKED)
+RETURNING number, attempts
+"""
+_NEXT_DUE = "SELECT MIN(due_at) FROM requests WHERE lane = ? AND status = 'queued'"
+
+
+def claim(daemon: int, takes: Sequence[tuple[int, int]], may_run: Callable[[Candidate, float], bool]) -> Script[Claim]:
+    """Take up to so many requests from each lane, retries that are due before fresh ones, for this daemon to run.
+
+    `may_run` is asked about each lane again. Raises LeaseLost where the daemon's own row is gone or past its deadline.
+    """
+    ((now,),) = yield NOW
+    if not (yield Query("SELECT 1 FROM daemons WHERE id = ? AND deadline > ? FOR SHARE", (daemon, now))):
+        raise LeaseLost("this daemon's leases ran out")
+    rows = yield Query(_OF_LANES, (utc_day(now), [lane for lane, _ in takes], now))
+    open_lanes = {c.lane: c for c in map(_candidate, rows) if may_run(c, now)}
+    claimed: list[tuple[Candidate, int, int]] = []
+    dry: dict[int, float | None] = {lane: None for lane, _ in takes if lane not in open_lanes}
+    for lane, count in takes:
+        if (candidate := open_lanes.get(lane)) is None:
+            continue
+        got = yield Query(_TAKE, (daemon, now, lane, now, count))
+        claimed += [(candidate, number, attempt) for number, attempt in got]
+        if len(got) < count:
+            ((dry[lane],),) = yield Query(_NEXT_DUE, (lane,))
+    requests = (yield from _with_bodies(claimed)) if claimed else []
+    yield from _count(claimed, now)
+    return Claim(requests, dry, now)
+
+
+def _with_bodies(claimed: list[tuple[Candidate, int, int]]) -> Script[list[Claimed]]:
+    numbers = [number for _, number, _ in claimed]
+    rows = yield Query("SELECT number, body FROM request_bodies WHERE number = ANY(?)", (numbers,))
+    bodies: dict[int, bytes] = {number: body for number, body in rows}
+    return [
+        Claimed(
+            number, attempt, c.lane, c.batch_id, c.account.id, c.key.id, c.model, c.endpoint, c.options, bodies[number]
+        )
+        for c, number, attempt in claimed
+    ]
+
+
+def _count(claimed: list[tuple[Candidate, int, int]], now: float) -> Script[None]:
+    by_lane: dict[int, int] = {}
+    by_batch: dict[str, int] = {}
+    for candidate, _, _ in claimed:
+        by_lane[candidate.lane] = by_lane.get(candidate.lane, 0) + 1
+        by_batch[candidate.batch_id] = by_batch.get(candidate.batch_id, 0) + 1
+    if not claimed:
+        return
+    yield Many("UPDATE lanes SET queued = queued - ? WHERE id = ?", [(n, lane) for lane, n in by_lane.items()])
+    yield Many(
+        "UPDATE batches SET queued = queued - ?, running = running + ?, in_progress_at = COALESCE(in_progress_at, ?), "
+        "status = CASE status WHEN 'validating' THEN 'in_progress' ELSE status END WHERE id = ?",
+        [(n, n, now, batch) for batch, n in by_batch.items()],
+    )

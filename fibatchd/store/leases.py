@@ -1,0 +1,165 @@
+"""Leases: which daemon runs what, until when.
+
+A running request and a job in hand name a daemon's row, and that row holds the deadline; so a daemon renews all it runs
+with one statement, and an id is never used again, which makes it the epoch that a late result is refused by.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from fibatchd.domain.requests import Failure
+from fibatchd.store import spending
+from fibatchd.store.ending import Policy, finish_if_done
+from fibatchd.store.interface import NOW, Many, Notify, Query, Row, Script
+
+LEASE_S = 15.0
+"""How long a lease holds after its last renewal; with a sweep every few seconds, what a dead daemon ran is free in less
+than 30 s."""
+
+TAKE_OVER_CHUNK = 500
+
+LOST_MESSAGE = "The server that ran the request stopped before its answer was recorded"
+
+
+def register(name: str) -> Script[int]:
+    """Begin to hold leases: return this daemon's id, larger than any before."""
+    ((daemon,),) = yield Query("UPDATE sequences SET next = next + 1 WHERE name = 'daemons' RETURNING next - 1")
+    ((now,),) = yield NOW
+    yield Query(
+        "INSERT INTO daemons (id, name, started_at, deadline) VALUES (?, ?, ?, ?)", (daemon, name, now, now + LEASE_S)
+    )
+    return int(daemon)
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """What a renewal tells: whether the lease still holds, and the interactive requests in flight elsewhere, by model."""
+
+    held: bool
+    interactive: dict[str, int]
+
+
+def renew(daemon: int, interactive: dict[str, int]) -> Script[Peers]:
+    """Renew all leases of this daemon, and publish its interactive requests in flight by model."""
+    ((now,),) = yield NOW
+    rows = yield Query(
+        "UPDATE daemons SET deadline = ?, interactive = ? WHERE id = ? AND deadline > ? RETURNING id",
+        (now + LEASE_S, msgspec.json.encode(interactive).decode(), daemon, now),
+    )
+    others = yield Query("SELECT interactive FROM daemons WHERE id <> ? AND deadline > ?", (daemon, now))
+    total: dict[str, int] = {}
+    for (text,) in others:
+        for model, count in msgspec.json.decode(text, type=dict[str, int]).items():
+            total[model] = total.get(model, 0) + count
+    return Peers(bool(rows), total)
+
+
+def lost_daemons(*, all_of_them: bool = False) -> Script[list[int]]:
+    """Return daemons whose deadline has passed; or all, for a store that one daemon alone may use, at its start."""
+    ((now,),) = yield NOW
+    rows = yield Query("SELECT id FROM daemons WHERE deadline <= ? OR ? = 1", (now, int(all_of_them)))
+    return [daemon for (daemon,) in rows]
+
+
+def forget(daemon: int) -> Script[None]:
+    """Remove the row of a daemon that holds nothing any more."""
+    yield Query("DELETE FROM places WHERE daemon = ?", (daemon,))
+    yield Query("DELETE FROM daemons WHERE id = ?", (daemon,))
+
+
+_LOST = """
+SELECT r.number, r.attempts, l.id, b.id, b.account_id, l.model, b.closed_as
+FROM requests r JOIN lanes l ON l.id = r.lane JOIN batches b ON b.id = l.batch_id
+WHERE r.number = ANY(?) ORDER BY b.id, r.number
+"""
+
+
+def take_over(daemon: int, max_attempts: int, policy: Policy) -> Script[int]:
+    """Queue again what a lost daemon ran, up to a chunk; call until it returns 0, then `forget` it.
+
+    The attempts count and their cost is unknown, for nobody can tell what was sent; at `max_attempts` a request fails.
+    """
+    rows = yield Query("SELECT id FROM daemons WHERE id = ? FOR UPDATE", (daemon,))
+    if not rows:
+        return 0
+    ((now,),) = yield NOW
+    yield Query("UPDATE daemons SET deadline = ? WHERE id = ? AND deadline > ?", (now, daemon, now))
+    yield Query("UPDATE jobs SET lease = NULL WHERE lease = ?", (daemon,))
+    numbers = yield Query("SELECT number FROM requests WHERE lease = ? LIMIT ?", (daemon, TAKE_OVER_CHUNK))
+    if not numbers:
+        return 0
+    lost = yield Query(_LOST, ([number for (number,) in numbers],))
+    yield Query("SELECT 1 FROM batches WHERE id = ANY(?) ORDER BY id FOR UPDATE", (sorted({row[3] for row in lost}),))
+    failure = Failure("upstream_error", LOST_MESSAGE, 502)
+    yield Many(
+        "UPDATE requests SET status = ?, lease = NULL, due_at = 0, ended_at = ?, error_code = ?, error_message = ?, "
+        "error_status = ? WHERE number = ? AND lease = ?",
+        [
+            ("failed" if tries >= max_attempts else "queued", now if tries >= max_attempts else None,
+             failure.code, failure.message, failure.status, number, daemon)
+            for number, tries, *_ in lost
+        ],
+    )  # fmt: skip
+    yield from _count_lost(lost, max_attempts, now)
+    yield from finish_if_done(sorted({row[3] for row in lost}), policy, now)
+    return len(lost)
+
+
+def _count_lost(lost: list[Row], max_attempts: int, now: float) -> Script[None]:
+    batches: dict[str, list[int]] = {}
+    lanes: dict[int, int] = {}
+    models: set[str] = set()
+    books = spending.Books()
+    for _, tries, lane, batch_id, account_id, model, closed_as in lost:
+        # running, queued, failed, cancelled, expired, in the order of the statement below
+        counts = batches.setdefault(batch_id, [0, 0, 0, 0, 0])
+        counts[0] += 1
+        over = tries >= max_attempts
+        ends = "failed" if over else closed_as or "queued"
+        counts[["running", "queued", "failed", "cancelled", "expired"].index(ends)] += 1
+        if ends == "queued":
+            lanes[lane] = lanes.get(lane, 0) + 1
+            models.add(model)
+        spent = books.on(account_id, model, spending.BATCH)
+        spent.attempts += 1
+        spent.cost_unknown += 1
+    yield Many(
+        "UPDATE batches SET running = running - ?, cost_unknown = cost_unknown + ?, queued = queued + ?, "
+        "failed = failed + ?, cancelled = cancelled + ?, expired = expired + ? WHERE id = ?",
+        [(c[0], *c, batch_id) for batch_id, c in batches.items()],
+    )
+    if lanes:
+        yield Many("UPDATE lanes SET queued = queued + ? WHERE id = ?", [(n, lane) for lane, n in lanes.items()])
+    yield from spending.add(books, now)
+    for model in sorted(models):
+        yield Notify("work", model)
+
+
+def hold_places(daemon: int, model: str, wanted: int, limit: int) -> Script[int]:
+    """Ask for `wanted` of a model's `limit` places at the upstream, counted over all daemons; return how many are held.
+
+    What the others hold is never taken from them here: they give back what they do not need at their own next call,
+    and what is free is shared by what each wants.
+    """
+    yield Query(
+        "INSERT INTO places (model, daemon, held, wanted) VALUES (?, 0, 0, 0) ON CONFLICT (model, daemon) DO NOTHING",
+        (model,),
+    )
+    yield Query("SELECT 1 FROM places WHERE model = ? AND daemon = 0 FOR UPDATE", (model,))
+    rows = yield Query("SELECT held, wanted FROM places WHERE model = ? AND daemon NOT IN (0, ?)", (model, daemon))
+    free = max(0, limit - sum(held for held, _ in rows))
+    asking = sorted([want for _, want in rows if want] + [wanted])
+    share, left = 0, limit
+    for index, want in enumerate(asking):
+        share = left // (len(asking) - index)
+        if want >= share:
+            break
+        left -= want
+    held = min(wanted, free, share if wanted >= share else wanted)
+    yield Query(
+        "INSERT INTO places (model, daemon, held, wanted) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (model, daemon) DO UPDATE SET held = excluded.held, wanted = excluded.wanted",
+        (model, daemon, held, wanted),
+    )
+    return int(held)

@@ -1,0 +1,155 @@
+"""The script that records how attempts ended, a group at a time.
+
+A result is accepted only with its lease and attempt number: what another daemon has taken over meanwhile is refused
+row by row. Counters of a batch, of its lanes and of its owner's books are updated once a group.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fibatchd.domain.requests import Outcome
+from fibatchd.store import spending
+from fibatchd.store.ending import Policy, finish_if_done
+from fibatchd.store.interface import NOW, Insert, Many, Notify, Query, Script
+
+_RECORD = """
+UPDATE requests SET status = ?, due_at = ?, attempts = attempts - ?, lease = NULL, ended_at = ?, request_id = ?,
+    error_code = ?, error_message = ?, error_status = ?
+WHERE number = ? AND lease = ? AND attempts = ? RETURNING number
+"""
+
+
+@dataclass(slots=True)
+class _Delta:
+    """What a group changes in one batch's counters."""
+
+    requeued: int = 0
+    ended: int = 0
+    completed: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: int = 0
+    cost_unknown: int = 0
+    lanes: dict[int, int] = field(default_factory=dict)
+
+
+def record(daemon: int, outcomes: Sequence[Outcome], policy: Policy) -> Script[int]:
+    """Record a group of outcomes and end the batches that are over with them. Returns how many were accepted."""
+    ((now,),) = yield NOW
+    batch_ids = sorted({o.claimed.batch_id for o in outcomes})
+    # Locked in one order, so that two groups never wait for each other.
+    rows = yield Query("SELECT id, closed_as FROM batches WHERE id = ANY(?) ORDER BY id FOR UPDATE", (batch_ids,))
+    closed: dict[str, str | None] = {batch_id: closed_as for batch_id, closed_as in rows}
+    accepted_rows = yield Many(_RECORD, [_row(outcome, daemon, now) for outcome in outcomes])
+    accepted = {number for (number,) in accepted_rows}
+    kept = [outcome for outcome in outcomes if outcome.claimed.number in accepted]
+    answers = [(o.claimed.number, o.answer[0], o.answer[1]) for o in kept if o.answer]
+    if answers:
+        yield Insert("results", ("number", "status_code", "body"), answers)
+    yield from _apply(_sum(kept), closed)
+    yield from spending.add(_books(kept), now)
+    yield from finish_if_done(batch_ids, policy, now)
+    return len(kept)
+
+
+def _row(outcome: Outcome, daemon: int, now: float) -> tuple[object, ...]:
+    claimed, failure = outcome.claimed, outcome.failure
+    if outcome.answer:
+        status, due_at, ended_at = "completed", 0.0, now
+    elif failure and outcome.retry_at is None:
+        status, due_at, ended_at = "failed", 0.0, now
+    else:
+        status, due_at, ended_at = "queued", outcome.retry_at or 0.0, None
+    error = (failure.code, failure.message, failure.status) if failure else (None, None, None)
+    uncounted = 0 if outcome.sent else 1
+    return (
+        status, due_at, uncounted, ended_at, outcome.request_id, *error, claimed.number, daemon, claimed.attempt
+    )  # fmt: skip
+
+
+def _sum(outcomes: Sequence[Outcome]) -> dict[str, _Delta]:
+    deltas: dict[str, _Delta] = {}
+    for outcome in outcomes:
+        delta = deltas.setdefault(outcome.claimed.batch_id, _Delta())
+        delta.ended += 1
+        if outcome.answer:
+            delta.completed += 1
+        elif outcome.failure and outcome.retry_at is None:
+            delta.failed += 1
+        else:
+            delta.requeued += 1
+            delta.lanes[outcome.claimed.lane] = delta.lanes.get(outcome.claimed.lane, 0) + 1
+        if usage := outcome.usage:
+            delta.input_tokens += usage.input_tokens
+            delta.cached_tokens += usage.cached_tokens
+            delta.output_tokens += usage.output_tokens
+            delta.reasoning_tokens += usage.reasoning_tokens
+        if outcome.cost is None:
+            delta.cost_unknown += 1
+        else:
+            delta.cost += outcome.cost
+    return deltas
+
+
+_COUNT = """
+UPDATE batches SET running = running - ?, completed = completed + ?, failed = failed + ?, queued = queued + ?,
+    cancelled = cancelled + ?, expired = expired + ?, input_tokens = input_tokens + ?, cached_tokens = cached_tokens + ?,
+    output_tokens = output_tokens + ?, reasoning_tokens = reasoning_tokens + ?, cost = cost + ?,
+    cost_unknown = cost_unknown + ?
+WHERE id = ?
+"""
+
+
+def _apply(deltas: dict[str, _Delta], closed: dict[str, str | None]) -> Script[None]:
+    """Add the sums to batches and lanes. In a closed batch nothing is queued again: it ends as the batch was closed."""
+    rows, lanes = [], []
+    for batch_id, d in deltas.items():
+        ends_as = closed.get(batch_id)
+        over = {"cancelled": 0, "expired": 0, "failed": 0, None: 0}
+        over[ends_as] = d.requeued
+        rows.append(
+            (
+                d.ended,
+                d.completed,
+                d.failed + over["failed"],
+                over[None],
+                over["cancelled"],
+                over["expired"],
+                d.input_tokens,
+                d.cached_tokens,
+                d.output_tokens,
+                d.reasoning_tokens,
+                d.cost,
+                d.cost_unknown,
+                batch_id,
+            )
+        )
+        if ends_as is None:
+            lanes += [(count, lane) for lane, count in d.lanes.items()]
+    if rows:
+        yield Many(_COUNT, rows)
+    if lanes:
+        models = yield Many("UPDATE lanes SET queued = queued + ? WHERE id = ? RETURNING model", lanes)
+        for (model,) in sorted(set(models)):
+            yield Notify("work", model)
+
+
+def _books(outcomes: Sequence[Outcome]) -> spending.Books:
+    books = spending.Books()
+    for outcome in outcomes:
+        if not outcome.sent:
+            continue
+        spent = books.on(outcome.claimed.account_id, outcome.claimed.model, spending.BATCH)
+        spent.attempts += 1
+        if outcome.cost is None:
+            spent.cost_unknown += 1
+        else:
+            spent.cost += outcome.cost
+        if usage := outcome.usage:
+            spent.input_tokens += usage.input_tokens
+            spent.cached_tokens += usage.cached_tokens
+            spent.output_tokens += usage.output_tokens
+    return books

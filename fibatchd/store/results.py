@@ -1,0 +1,75 @@
+"""Scripts that read a batch's requests with their outcomes, in submission order, a bounded piece at a time.
+
+A batch's requests have consecutive numbers, so a page is a range of the primary key and needs no counting.
+"""
+
+from dataclasses import dataclass
+
+from fibatchd.domain.batches import Batch
+from fibatchd.domain.requests import Failure, Result
+from fibatchd.store.interface import Query, Row, Script
+
+_RESULT = """
+SELECT r.number, b.custom_id, r.status, r.request_id, s.status_code, s.body, r.error_code, r.error_message, r.error_status
+FROM requests r JOIN request_bodies b ON b.number = r.number LEFT JOIN results s ON s.number = r.number
+WHERE r.number >= ? AND r.number <= ? ORDER BY r.number
+"""
+_SIZES = """
+SELECT r.number, COALESCE(LENGTH(s.body), 0) FROM requests r LEFT JOIN results s ON s.number = r.number
+WHERE r.number >= ? AND r.number <= ? ORDER BY r.number LIMIT ?
+"""
+
+_NEVER_RAN = {
+    "cancelled": ("batch_cancelled", "The batch was cancelled before the request ran"),
+    "expired": ("batch_expired", "The completion window closed before the request ran"),
+    "failed": ("batch_failed", "The batch failed before the request ran"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A batch's requests by number, both ends included; empty where `last` < `first`."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, batch: Batch) -> "Range":
+        """Return all of a batch's requests."""
+        if batch.first_number is None:
+            return cls(1, 0)
+        return cls(batch.first_number, batch.first_number + batch.total - 1)
+
+
+def piece(batch: Batch, first: int, last: int, *, max_rows: int, max_bytes: int) -> Script[list[Result]]:
+    """Return the results numbered `first` to `last`, or as many from the first on as fit both bounds; at least one."""
+    sizes = yield Query(_SIZES, (first, last, max_rows))
+    end, total = None, 0
+    for number, size in sizes:
+        if end is not None and total + size > max_bytes:
+            break
+        end, total = number, total + size
+    if end is None:
+        return []
+    closed = yield Query("SELECT closed_as, error_message FROM batches WHERE id = ?", (batch.id,))
+    closed_as, why = closed[0] if closed else (None, None)
+    rows = yield Query(_RESULT, (first, end))
+    return [_result(row, closed_as, why) for row in rows]
+
+
+def _result(row: Row, closed_as: str | None, why: str | None) -> Result:
+    number, custom_id, status, request_id, status_code, body, code, message, error_status = row
+    failure = Failure(code, message, error_status) if code is not None else None
+    if status == "queued" and closed_as is not None:
+        # It never ran, or waited for a retry that will not come: the batch's end is its end.
+        end_code, text = _NEVER_RAN[closed_as]
+        if closed_as == "failed" and why:
+            text = f"{text}: {why}"
+        if failure is not None:
+            text = f"{text}; its last attempt failed with {failure.code}: {failure.message}"
+        return Result(number, custom_id, closed_as, request_id, None, None, Failure(end_code, text))
+    if status in ("completed", "failed") or failure is not None:
+        return Result(
+            number, custom_id, status, request_id, status_code, body, failure if status != "completed" else None
+        )
+    return Result(number, custom_id, status, None, None, None, None)

@@ -1,0 +1,127 @@
+"""Scripts of the housekeeping: windows that close, results whose time is over, rows left to purge, keys to forget."""
+
+from fibatchd.domain.accounts import DELETED
+from fibatchd.domain.batches import Batch
+from fibatchd.domain.requests import Failure
+from fibatchd.store.batches import discard
+from fibatchd.store.ending import COLUMNS, Policy, finish_if_done
+from fibatchd.store.interface import NOW, Query, Script
+
+PURGE_CHUNK = 2000
+
+
+def due_to_expire(limit: int) -> Script[list[str]]:
+    """Return batches whose completion window is over and which are not closed yet."""
+    ((now,),) = yield NOW
+    rows = yield Query(
+        "SELECT id FROM batches WHERE expires_at <= ? AND closed_as IS NULL AND ended_at IS NULL AND deleted_at IS NULL "
+        "AND status NOT IN ('staging', 'finalizing') ORDER BY expires_at LIMIT ?",
+        (now, limit),
+    )
+    return [batch_id for (batch_id,) in rows]
+
+
+def due_to_delete(limit: int) -> Script[list[str]]:
+    """Return finished batches whose retention is over, and those of deleted accounts that nothing runs of."""
+    ((now,),) = yield NOW
+    rows = yield Query(
+        "SELECT id FROM batches WHERE delete_at <= ? AND delete_at IS NOT NULL AND deleted_at IS NULL LIMIT ?",
+        (now, limit),
+    )
+    orphans = yield Query(
+        "SELECT b.id FROM accounts a JOIN batches b ON b.account_id = a.id "
+        "WHERE a.status = ? AND b.deleted_at IS NULL AND b.running = 0 AND b.ended_at IS NOT NULL LIMIT ?",
+        (DELETED, limit),
+    )
+    return sorted({batch_id for (batch_id,) in rows + orphans})
+
+
+def owners_gone(limit: int) -> Script[list[str]]:
+    """Return open batches whose key was revoked or has expired, or whose account is suspended or deleted."""
+    ((now,),) = yield NOW
+    rows = yield Query(
+        "SELECT b.id FROM batches b JOIN accounts a ON a.id = b.account_id JOIN keys k ON k.id = b.key_id "
+        "WHERE b.ended_at IS NULL AND b.deleted_at IS NULL AND b.closed_as IS NULL "
+        "AND b.status NOT IN ('staging', 'finalizing') "
+        "AND (a.status <> 'active' OR k.revoked_at <= ? OR k.expires_at <= ?) LIMIT ?",
+        (now, now, limit),
+    )
+    return [batch_id for (batch_id,) in rows]
+
+
+def delete_ended(batch_id: str, policy: Policy) -> Script[None]:
+    """Delete a batch whose time is over, unless somebody did."""
+    rows = yield Query(
+        f"SELECT {COLUMNS} FROM batches WHERE id = ? AND deleted_at IS NULL AND running = 0 FOR UPDATE", (batch_id,)
+    )
+    ((now,),) = yield NOW
+    for row in rows:
+        yield from discard(Batch(*row), policy, now)
+
+
+def stale_staging(older_than_s: float, *, all_of_them: bool = False) -> Script[list[str]]:
+    """Return staged batches that no create call can still be working on."""
+    ((now,),) = yield NOW
+    rows = yield Query(
+        "SELECT id FROM batches WHERE status = 'staging' AND deleted_at IS NULL AND (created_at < ? OR ? = 1)",
+        (now - older_than_s, int(all_of_them)),
+    )
+    return [batch_id for (batch_id,) in rows]
+
+
+def purge(batch_id: str) -> Script[bool]:
+    """Remove up to a chunk of a deleted batch's rows; call until it returns False, when the batch's own row is gone."""
+    lanes = yield Query("SELECT id FROM lanes WHERE batch_id = ?", (batch_id,))
+    rows = yield Query("SELECT first_number, total, account_id FROM batches WHERE id = ?", (batch_id,))
+    if not rows:
+        return False
+    first, total, _ = rows[0]
+    if first is not None:
+        gone = yield Query(
+            "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE number >= ? AND number < ? LIMIT ?) "
+            "RETURNING number",
+            (first, first + total, PURGE_CHUNK),
+        )
+        if gone:
+            numbers = [number for (number,) in gone]
+            yield Query("DELETE FROM request_bodies WHERE number = ANY(?)", (numbers,))
+            yield Query("DELETE FROM results WHERE number = ANY(?)", (numbers,))
+            return True
+    if lanes:
+        yield Query("DELETE FROM lanes WHERE batch_id = ?", (batch_id,))
+    yield Query("DELETE FROM batches WHERE id = ?", (batch_id,))
+    return False
+
+
+def forget_keys(limit: int) -> Script[int]:
+    """Forget idempotency keys whose time is over; return how many."""
+    ((now,),) = yield NOW
+    rows = yield Query(
+        "DELETE FROM idempotency WHERE (account_id, key) IN "
+        "(SELECT account_id, key FROM idempotency WHERE forget_at <= ? LIMIT ?) RETURNING key",
+        (now, limit),
+    )
+    return len(rows)
+
+
+def fail_lane(lane: int, failure: Failure, limit: int, policy: Policy) -> Script[int]:
+    """Fail up to `limit` queued requests of a lane that can never run, its model being gone; return how many."""
+    rows = yield Query("SELECT batch_id FROM lanes WHERE id = ?", (lane,))
+    if not rows:
+        return 0
+    ((batch_id,),) = rows
+    open_ = yield Query("SELECT 1 FROM batches WHERE id = ? AND closed_as IS NULL FOR UPDATE", (batch_id,))
+    if not open_:
+        return 0
+    ((now,),) = yield NOW
+    gone = yield Query(
+        "UPDATE requests SET status = 'failed', ended_at = ?, error_code = ?, error_message = ?, error_status = ? "
+        "WHERE number IN (SELECT number FROM requests WHERE lane = ? AND status = 'queued' LIMIT ?) RETURNING number",
+        (now, failure.code, failure.message, failure.status, lane, limit),
+    )
+    yield Query("UPDATE lanes SET queued = queued - ? WHERE id = ?", (len(gone), lane))
+    yield Query(
+        "UPDATE batches SET queued = queued - ?, failed = failed + ? WHERE id = ?", (len(gone), len(gone), batch_id)
+    )
+    yield from finish_if_done([batch_id], policy, now)
+    return len(gone)
