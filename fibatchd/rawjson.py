@@ -1,0 +1,327 @@
+"""JSON text handled as bytes, so that what a client or a model server wrote is passed on as it was written.
+
+Decoding a body and encoding it again changes it: digits of floats, integers beyond 64 bits, key order, white space and
+lone surrogates get lost. So a text is cut into slices of itself, and a member is replaced in place.
+
+msgspec does the work in C. It checks the syntax inside its `Raw` slices too, but (0.20 to 0.23) it does not check that
+strings there are UTF-8, it refuses the lone surrogate escapes that RFC 8259 allows, and knows no limit of nesting but
+the interpreter's. This module makes up for that: its verdict is RFC 8259's, with MAX_DEPTH as the one limit of its own.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Never, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from fibatchd.errors import InvalidJson
+
+T = TypeVar("T")
+
+MAX_DEPTH = 512
+"""The most levels of arrays and objects in one text: half of CPython's recursion limit, so that every decoder copes."""
+
+_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
+_MOST_SLICES = 1_000_000  # as Raw objects about 64 MB
+_MOST_DIGITS = sys.int_info.default_max_str_digits
+
+_decode_value = msgspec.json.Decoder().decode
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_array = msgspec.json.Decoder(list[Raw]).decode
+_check_syntax = msgspec.json.Decoder(Raw).decode
+
+# Applied only where the syntax is known to be right, which is why they can be short.
+_KEY = re.compile(rb'\s*[{,]\s*("(?:[^"\\]++|\\.)*+")\s*:\s*')
+_BEFORE_ELEMENT = re.compile(rb"\s*[\[,]\s*(?!\])")
+_SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]}]++')
+_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+([\[\]{}])')
+_COLON = re.compile(rb"\s*:\s*")
+_NOT_STRUCTURAL = bytes(set(range(256)) - set(b'"[]{}'))
+
+# Applied to any text.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+_ESCAPED_LETTER = re.compile(rb"\\u00(?:[67]|5[fF])")
+_BYTE_OFFSET = re.compile(r"(?:JSON is malformed: )?(.*) \(byte (\d+)\)")
+_NUL_OR_SURROGATE = re.compile("[\0\ud800-\udfff]")
+
+
+def read_object(text: bytes) -> dict[str, Raw]:
+    """Check a text that comes from outside and return its object's members, each value a slice of the text.
+
+    Of members with one name the last is returned (see `duplicate_member`). A slice keeps the whole text alive; `bytes()`
+    copies it. Raises InvalidJson for what RFC 8259 does not allow (a byte order mark, invalid UTF-8, NaN, a raw control
+    character, …), for more than MAX_DEPTH levels, and for a value that is not an object.
+    """
+    if not text.isascii():
+        _check_utf8(text)
+    members = split_object(text)
+    if _too_deep(text):
+        raise InvalidJson(_TOO_DEEP)
+    return members
+
+
+def is_object(text: bytes) -> bool:
+    """Whether `text` is one JSON object by the rules of `read_object`."""
+    try:
+        read_object(text)
+    except InvalidJson:
+        return False
+    return True
+
+
+def split_object(text: bytes | Raw) -> dict[str, Raw]:
+    """Return the members of an object, each value a slice of `text`.
+
+    For a part of what `read_object` has passed, and for a large text whose parts will each be given to `read_object`:
+    UTF-8 below the keys, and depth, are left out. Raises InvalidJson for what is not JSON or not an object.
+    """
+    members = _decoded(_decode_object, text, "an object")
+    if members is None:
+        whole = bytes(text)
+        members = {_string(key): Raw(whole[start:end]) for key, start, end in _member_spans(whole)}
+    return members
+
+
+def split_array(text: bytes | Raw, most: int) -> list[Raw]:
+    """Return the elements of an array, each a slice of `text`; what is said of `split_object` holds here too.
+
+    Of an array with more than `most` elements at least `most + 1` are returned, but never millions more: the slices of
+    16 million elements, which 32 MiB can hold, would fill a gigabyte. Raises InvalidJson for what is not an array.
+    """
+    whole = bytes(text)
+    if whole.count(b",") < _MOST_SLICES:
+        elements = _decoded(_decode_array, text, "an array")
+        if elements is not None:
+            return elements
+    elif not whole.lstrip().startswith(b"["):
+        raise InvalidJson("expected an array")
+    else:
+        _decoded(_check_syntax, text, "an array")
+    return [Raw(whole[start:end]) for start, end in islice(_element_spans(whole), most + 1)]
+
+
+def decode(text: bytes | Raw) -> Any:
+    """Return the value of a text as Python's own types, for looking at; what is passed on stays raw.
+
+    Exact, but that a float beyond the range of a double becomes the largest one, and of an integer beyond 4,300 digits the
+    first 4,300 count, so that a check of range or sign still holds. Lone surrogates are kept. Raises InvalidJson.
+    """
+    try:
+        return _decode_value(text)
+    except (msgspec.DecodeError, RecursionError):
+        return _decode_exactly(bytes(text))
+
+
+def duplicate_member(text: bytes, members: dict[str, Raw]) -> str | None:
+    """Return the first name that occurs twice at the top level of an object, or None.
+
+    `members` is what `read_object` or `split_object` made of `text`. Names are compared as decoded: "\\u0061" is "a".
+    """
+    # No text with these members is shorter than this, and one more member makes it longer: equality rules it out.
+    if len(text) == 1 + 4 * len(members) + sum(map(len, members)) + sum(map(len, members.values())):
+        return None
+    if text == _as_json_dumps_writes(members):
+        return None
+    seen: set[str] = set()
+    for key, _start, _end in _member_spans(text):
+        name = _string(key)
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def replace_member(text: bytes, name: str, value: bytes) -> bytes:
+    """Return the object `text` with the value of its top-level member `name` replaced; every other byte stays.
+
+    `text` is an object that `read_object` passes, `value` is JSON, and `name` consists of a-z and `_`. If the member occurs
+    more than once, each is replaced. Raises KeyError if it does not occur.
+    """
+    span = _only_span(text, name)
+    if span is not None:
+        return text[: span[0]] + value + text[span[1] :]
+    pieces = []
+    done = 0
+    for key, start, end in _member_spans(text):
+        if _string(key) == name:
+            pieces += [text[done:start], value]
+            done = end
+    if not pieces:
+        raise KeyError(name)
+    return b"".join([*pieces, text[done:]])
+
+
+def add_member(text: bytes, name: str, value: bytes) -> bytes:
+    """Return the object `text` with the member `name` added at its end; every byte that was there stays.
+
+    `text` is an object that `read_object` passes and has no such member yet, `value` is JSON, and `name` consists of a-z
+    and `_`.
+    """
+    end = text.rindex(b"}")
+    comma = b"" if text[:end].rstrip().endswith(b"{") else b","
+    return b'%b%b"%b":%b%b' % (text[:end], comma, name.encode(), value, text[end:])
+
+
+def jsonl_line(text: bytes) -> bytes:
+    """Return a JSON text as one line, without its end, for readers that split as `str.splitlines` does.
+
+    Line breaks between tokens become spaces. U+0085, U+2028 and U+2029, which may stand raw in a string and which
+    `str.splitlines` takes for line ends, are escaped. `text` is valid JSON; every other byte stays.
+    """
+    line = text.replace(b"\n", b" ").replace(b"\r", b" ")
+    if not line.isascii():
+        line = (
+            line.replace(b"\xc2\x85", b"\\u0085")
+            .replace(b"\xe2\x80\xa8", b"\\u2028")
+            .replace(b"\xe2\x80\xa9", b"\\u2029")
+        )
+    return line
+
+
+def storable(text: str) -> bool:
+    """Whether a decoded string is Unicode text that UTF-8 and every database can hold: no NUL, no lone surrogate."""
+    return not _NUL_OR_SURROGATE.search(text)
+
+
+def _decoded(decoder: Callable[[bytes | Raw], T], text: bytes | Raw, expected: str) -> T | None:
+    """Apply one of the decoders. None: the text is right, but lone surrogates keep the decoder from cutting it."""
+    try:
+        return decoder(text)
+    except RecursionError:
+        raise InvalidJson(_TOO_DEEP) from None
+    except msgspec.DecodeError as error:
+        whole = bytes(text)
+        paired = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], whole)
+        if paired == whole:
+            _explain(error, whole, expected)
+    _decoded(decoder, paired, expected)
+    return None
+
+
+def _decode_exactly(text: bytes) -> Any:
+    def integer(digits: str) -> int:
+        return int(digits[:_MOST_DIGITS])
+
+    def real(digits: str) -> float:
+        return min(max(float(digits), -sys.float_info.max), sys.float_info.max)
+
+    def refuse(name: str) -> Never:
+        raise InvalidJson(f"{name} is not JSON")
+
+    try:
+        return json.loads(text.decode(), parse_int=integer, parse_float=real, parse_constant=refuse)
+    except RecursionError:
+        raise InvalidJson(_TOO_DEEP) from None
+    except ValueError as error:
+        raise InvalidJson(str(error)) from None
+
+
+def _check_utf8(text: bytes) -> None:
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidJson(f"not valid UTF-8 at byte {error.start}") from None
+
+
+def _explain(error: msgspec.DecodeError, text: bytes, expected: str) -> Never:
+    """Raise InvalidJson for what msgspec refused, saying where, and never quoting the text."""
+    if text.startswith(b"\xef\xbb\xbf"):
+        raise InvalidJson("starts with a byte order mark") from None
+    _check_utf8(text)
+    if isinstance(error, msgspec.ValidationError):
+        raise InvalidJson(f"expected {expected}") from None
+    found = _BYTE_OFFSET.fullmatch(str(error))
+    if found is None:
+        raise InvalidJson("not JSON: the text is empty or ends too early") from None
+    reason, offset = found[1], int(found[2])
+    if text.startswith((b"NaN", b"Infinity"), offset):
+        reason = "NaN and Infinity are not allowed"
+    before = text[:offset].decode(errors="replace")
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    raise InvalidJson(f"not JSON: {reason} (line {line}, column {column})") from None
+
+
+def _too_deep(text: bytes) -> bool:
+    """Whether a text of good syntax has more than MAX_DEPTH levels."""
+    if len(text) <= 2 * MAX_DEPTH or text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
+        return False
+    # What decides is brackets, and the quotes around strings that hold brackets. The bulk goes at the speed of C; any two
+    # adjacent quotes can go, because only whether a run of quotes is odd says if what follows is inside a string.
+    skeleton = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NOT_STRUCTURAL).replace(b'""', b"")
+    depth = 0
+    in_string = False
+    for byte in skeleton:
+        if byte == 0x22:
+            in_string = not in_string
+        elif not in_string:
+            depth += 1 if byte in b"[{" else -1
+            if depth > MAX_DEPTH:
+                return True
+    return False
+
+
+def _only_span(text: bytes, name: str) -> tuple[int, int] | None:
+    """Return where the value of the member `name` stands, if that can be told without reading all of the text.
+
+    If the quoted name stands in the text once, no letter is written as an escape, and the object has the member, then this
+    one place is its key.
+    """
+    quoted = b'"%b"' % name.encode()
+    at = text.find(quoted)
+    if at < 0 or text.find(quoted, at + 1) >= 0 or _ESCAPED_LETTER.search(text):
+        return None
+    value = split_object(text).get(name)
+    colon = _COLON.match(text, at + len(quoted))
+    if value is None or colon is None:
+        return None
+    return colon.end(), colon.end() + len(value)
+
+
+def _member_spans(text: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Yield each member of an object of good syntax: its key as written, and where its value starts and ends."""
+    key = _KEY.match(text)
+    while key:
+        start = key.end()
+        end = _value_end(text, start)
+        yield key[1], start, end
+        key = _KEY.match(text, end)
+
+
+def _element_spans(text: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where each element of an array of good syntax starts and ends."""
+    before = _BEFORE_ELEMENT.match(text)
+    while before:
+        start = before.end()
+        end = _value_end(text, start)
+        yield start, end
+        before = _BEFORE_ELEMENT.match(text, end)
+
+
+def _value_end(text: bytes, start: int) -> int:
+    if text[start] not in b"[{":
+        scalar = _SCALAR.match(text, start)
+        assert scalar, "the syntax was checked"
+        return scalar.end()
+    depth = 0
+    for bracket in _TO_BRACKET.finditer(text, start):
+        depth += 1 if bracket[1] in b"[{" else -1
+        if depth == 0:
+            return bracket.end()
+    raise AssertionError("the syntax was checked")
+
+
+def _string(token: bytes) -> str:
+    """Decode a JSON string as written, lone surrogates included."""
+    decoded: str = json.loads(token.decode())
+    return decoded
+
+
+def _as_json_dumps_writes(members: dict[str, Raw]) -> bytes:
+    """The object as Python's json.dumps spaces it, which many clients use."""
+    return b"{%b}" % b", ".join([b'"%b": %b' % (key.encode(errors="replace"), raw) for key, raw in members.items()])
