@@ -3,6 +3,8 @@
 `load` and `parse` give a `Config` or raise ConfigError with all problems; `reload` says what a SIGHUP may change.
 """
 
+from fibatchd.config.loading import core_schema, load, parse, plugin_dir
+from fibatchd.config.reloading import reload
 from fibatchd.config.settings import (
     CHAT_COMPLETIONS,
     Batches,
@@ -31,4 +33,9 @@ __all__ = [
     "Storage",
     "Tier",
     "Upstream",
+    "core_schema",
+    "load",
+    "parse",
+    "plugin_dir",
+    "reload",
 ]

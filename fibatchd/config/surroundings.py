@@ -1,0 +1,81 @@
+"""What a configuration needs of the machine: files that can be read, keys that are set.
+
+Checked only for the daemon (and `check-config`). A command that just opens the store may run as another user, without
+the daemon's credentials.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fibatchd.config.problems import KeyPath, Problem
+
+Table = Mapping[str, Any]
+
+
+def check_files(document: Table) -> Iterator[Problem]:
+    """Every file and folder that a setting names can be read."""
+    server = document.get("server", {})
+    for name in ("tls_cert", "tls_key"):
+        if name in server:
+            yield from _check_readable(server[name], ("server", name))
+    if (file := document.get("storage", {}).get("password_file")) is not None:
+        yield from _check_readable(file, ("storage", "password_file"))
+    if "plugin_dir" in server and not Path(server["plugin_dir"]).is_dir():
+        yield Problem(("server", "plugin_dir"), "is not a folder", True)
+    for path, upstream in _upstreams(document):
+        if "ca_file" in upstream:
+            yield from _check_readable(upstream["ca_file"], (*path, "ca_file"))
+
+
+def read_keys(document: Table, environ: Mapping[str, str]) -> tuple[dict[KeyPath, str], list[Problem]]:
+    """The upstreams' API keys, by the upstream's path, and what is wrong with those that cannot be had."""
+    keys: dict[KeyPath, str] = {}
+    found: list[Problem] = []
+    for path, upstream in _upstreams(document):
+        try:
+            key = _read_key(upstream, environ)
+        except (OSError, LookupError, ValueError) as error:
+            source = "api_key_env" if "api_key_env" in upstream else "api_key_file"
+            found.append(Problem((*path, source), _reason(error), shows_value=True))
+        else:
+            if key is not None:
+                keys[path] = key
+    return keys, found
+
+
+def _read_key(upstream: Table, environ: Mapping[str, str]) -> str | None:
+    if (name := upstream.get("api_key_env")) is not None:
+        if name not in environ:
+            raise LookupError("is not set in the environment")
+        key = environ[name].strip()
+    elif (file := upstream.get("api_key_file")) is not None:
+        key = Path(file).read_text("utf-8", "replace").strip()
+    else:
+        return None
+    # It goes into a header line, where anything else would break the request or smuggle one in.
+    if not (key.isascii() and key.isprintable()) or " " in key or not key:
+        raise ValueError("does not hold a key, which is visible ASCII characters on one line")
+    return key
+
+
+def _upstreams(document: Table) -> Iterator[tuple[KeyPath, Table]]:
+    """All upstreams of all models, each with its path."""
+    for i, model in enumerate(document.get("models", ())):
+        for j, upstream in enumerate((model or {}).get("upstreams", ())):
+            if upstream is not None:
+                yield ("models", i, "upstreams", j), upstream
+
+
+def _check_readable(file: str, path: KeyPath) -> Iterator[Problem]:
+    try:
+        with open(file, "rb") as opened:
+            opened.read(1)
+    except (OSError, ValueError) as error:
+        yield Problem(path, _reason(error), shows_value=True)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror or error}"
+    return str(error.args[0])
