@@ -15,6 +15,7 @@ from fibatchd.config.problems import KeyPath, Problem, suggestion
 Table = Mapping[str, Any]
 
 _HOST = re.compile(r"[A-Za-z0-9.-]+", re.ASCII)
+_URL = re.compile(r"[!-~]+")
 _PORTS = range(65536)
 _ADDRESS_FORMS = "write host:port, [v6]:port, unix:/path or fd://"
 _UPSTREAM_FORMS = "write http://…, https://…, http+unix://%2Fpath%2Fto.sock/… or echo:"
@@ -56,7 +57,7 @@ def check_storage(storage: Table) -> Iterator[Problem]:
             )
         if "password_file" in storage:
             yield Problem(("storage", "password_file"), "SQLite has no password; it goes with postgresql://…")
-    elif scheme not in ("postgresql", "postgres") or not rest.startswith("//"):
+    elif scheme != "postgresql" or not rest.startswith("//"):
         yield Problem(path, "the value is not the address of a store: write sqlite:PATH or postgresql://…")
 
 
@@ -181,7 +182,7 @@ def _split_url(url: str) -> SplitResult | None:
         has_port = parts.port is None or parts.port in _PORTS
     except ValueError:
         return None
-    return parts if parts.hostname and has_port and " " not in url else None
+    return parts if parts.hostname and has_port and _URL.fullmatch(url) else None
 
 
 def _is_host(host: str) -> bool:
