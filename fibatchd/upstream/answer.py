@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-import trio
-
-from fibatchd.errors import AnswerTimeout, AnswerTooLarge
+from fibatchd.errors import AnswerTooLarge
 from fibatchd.upstream.connection import Connection
 
 
@@ -27,13 +25,11 @@ class StreamedAnswer:
     Chunks are decoded and never empty; each is passed on with no wait for more.
     """
 
-    def __init__(self, connection: Connection, timeout: float) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.status = 0
         self.headers: Mapping[bytes, bytes] = {}
         """As in `Answer`."""
         self._connection: Connection | None = connection
-        self._timeout = timeout
-        self._deadline = trio.current_time() + timeout
         self._chunks: Iterator[bytes] = iter(())
 
     def header(self, name: bytes) -> bytes | None:
@@ -72,10 +68,7 @@ class StreamedAnswer:
 
     async def _read(self) -> None:
         connection = self._attached()
-        with trio.CancelScope(deadline=self._deadline) as scope:
-            await connection.read()
-        if scope.cancelled_caught:
-            raise AnswerTimeout(f"no whole answer within {self._timeout} s")
+        await connection.read()
         self._chunks = iter(connection.parser.take())
 
     def _attached(self) -> Connection:
@@ -85,7 +78,7 @@ class StreamedAnswer:
 
 
 async def read_answer(connection: Connection, max_body: int) -> Answer:
-    """Read the answer to the request begun on `connection`. ConnectionLost, AnswerBroken, AnswerTooLarge."""
+    """Read the answer to the request begun on `connection`. ConnectionLost, AnswerBroken, AnswerTimeout, AnswerTooLarge."""
     parser = connection.parser
     body = _Body(max_body)
     while not parser.complete:

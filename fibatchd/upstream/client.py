@@ -25,7 +25,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from fibatchd import __version__
-from fibatchd.errors import AnswerTimeout, ConnectFailed
+from fibatchd.errors import ConnectFailed
 from fibatchd.upstream.answer import Answer, StreamedAnswer, read_answer
 from fibatchd.upstream.connection import Connection, NothingSent
 from fibatchd.upstream.origin import Origin
@@ -94,11 +94,9 @@ class UpstreamClient:
 
         Raises the five errors at the top of this file; ValueError if method, path or a header is malformed.
         """
-        connection = await self._begin(method, path, body, headers)
+        connection = await self._begin(method, path, body, headers, timeout)
         try:
-            with trio.CancelScope(deadline=trio.current_time() + timeout):
-                return await read_answer(connection, max_body)
-            raise AnswerTimeout(f"no whole answer within {timeout} s")
+            return await read_answer(connection, max_body)
         finally:
             self._pool.release(connection)
 
@@ -114,13 +112,12 @@ class UpstreamClient:
     ) -> AsyncIterator[StreamedAnswer]:
         """Send a request and wait for the head of the answer; the body is read by iterating over what is yielded.
 
-        Parameters and errors are those of `request`; the time goes on while the body is read, and only while this
-        client waits for the upstream can it run out. Leaving the block before the end closes the connection at once,
-        by which model servers know that nobody wants the rest.
+        Parameters and errors are those of `request`; `timeout` is for the whole answer, body included. Leaving the
+        block before the end closes the connection at once, by which model servers know that nobody wants the rest.
         """
-        connection = await self._begin(method, path, body, headers)
+        connection = await self._begin(method, path, body, headers, timeout)
         try:
-            answer = StreamedAnswer(connection, timeout)
+            answer = StreamedAnswer(connection)
             await answer.read_head()
             try:
                 yield answer
@@ -134,7 +131,9 @@ class UpstreamClient:
         self._pool.close()
         await trio.lowlevel.checkpoint()
 
-    async def _begin(self, method: str, path: str, body: bytes, headers: Iterable[tuple[str, str]]) -> Connection:
+    async def _begin(
+        self, method: str, path: str, body: bytes, headers: Iterable[tuple[str, str]], timeout: float
+    ) -> Connection:
         """A connection on which the request is on its way. See the top of this file for what may be repeated."""
         request = self._serialise(method, path, body, headers)
         while True:
@@ -147,6 +146,7 @@ class UpstreamClient:
                 if fresh:
                     raise ConnectFailed(f"{self._origin}: {error}") from error
             else:
+                self._pool.limit(connection, timeout)
                 return connection
 
     def _serialise(self, method: str, path: str, body: bytes, headers: Iterable[tuple[str, str]]) -> bytes:

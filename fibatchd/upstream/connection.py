@@ -7,10 +7,11 @@ server costs one `send`, one wait and one `recv`.
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import trio
 
-from fibatchd.errors import ConnectionLost
+from fibatchd.errors import AnswerTimeout, ConnectionLost
 from fibatchd.upstream.parser import AnswerParser
 
 # Not below the 16 KiB of a TLS record: what OpenSSL had decrypted and kept back would not make the socket readable.
@@ -25,22 +26,19 @@ class NothingSent(OSError):
 class Connection:
     """Wraps a connected, non-blocking socket (an `ssl.SSLSocket` after its handshake, for TLS)."""
 
-    __slots__ = ("_cut_short", "_sock", "_unsent", "fresh", "idle_since", "parser")
-
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._unsent: memoryview | None = None
         self._cut_short = False
+        self._expired = False
         self.parser = AnswerParser()
         self.fresh = True
         """No request was begun on it yet."""
-        self.idle_since = 0.0
-        """When it was put back into the pool, on trio's clock."""
 
     @property
     def reusable(self) -> bool:
         """Whether another request may follow: this one went out whole, and its answer came whole and left the way open."""
-        return self.parser.reusable and not self._unsent and not self._cut_short
+        return self.parser.reusable and not (self._unsent or self._cut_short or self._expired)
 
     def is_quiet(self) -> bool:
         """Between two requests: the server neither closed the connection nor said anything.
@@ -71,7 +69,10 @@ class Connection:
             self._send_now()
 
     async def read(self) -> None:
-        """Wait for bytes of the answer and parse them; first send what is unsent. ConnectionLost, AnswerBroken."""
+        """Wait for bytes of the answer and parse them; first send what is unsent.
+
+        ConnectionLost, AnswerBroken; AnswerTimeout: `expire` was called.
+        """
         if self._unsent:
             await self._send_rest()
         else:
@@ -115,16 +116,26 @@ class Connection:
             nursery.start_soon(wait, trio.lowlevel.wait_writable)
 
     def _read_now(self) -> None:
+        if self._expired:
+            raise AnswerTimeout("the time for the answer is up")
         try:
             data = self._sock.recv(_READ_SIZE)
         except _WOULD_BLOCK:
             return
         except OSError as error:
-            raise ConnectionLost(f"while waiting for the answer: {error}") from error
+            raise ConnectionLost(f"before the answer was whole: {error}") from error
         if data:
             self.parser.feed(data)
+        elif self.parser.ends_with_connection:
+            self.parser.complete = True
         else:
-            self.parser.feed_eof()
+            raise ConnectionLost("closed by the server before the answer was whole")
+
+    def expire(self) -> None:
+        """The time is up: shut down both ways, below TLS. The server learns it, and so does who waits in `read`."""
+        self._expired = True
+        with suppress(OSError):  # it is gone already
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close at once, without a word to the server. May be called again."""

@@ -1,14 +1,14 @@
 """Bytes to an HTTP/1.1 answer (RFC 9112), strictly: llhttp does the reading, this adds what a client must know besides.
 
-Sans-I/O: it is fed what was read and told of the end, so every case can be tested without a socket. Whatever two
-parsers might read in two ways is refused, since a proxy between us and the model server may read it in the other.
+Sans-I/O: it is fed what was read, so every case can be tested without a socket. Whatever two parsers might read in
+two ways is refused, since a proxy between us and the model server may read it in the other.
 """
 
 from collections.abc import Iterable
 
 import httptools
 
-from fibatchd.errors import AnswerBroken, ConnectionLost
+from fibatchd.errors import AnswerBroken
 from fibatchd.upstream.coding import Inflater
 
 HEAD_LIMIT = 65536
@@ -32,8 +32,9 @@ class AnswerParser:
         self.headers: dict[bytes, bytes] = {}
         self.head_complete = False
         self.complete = False
+        self.ends_with_connection = False
+        """The body has no length and is not chunked: the server's end of the connection is its end."""
         self._bodyless = bodyless
-        self._until_close = False
         self._keep_alive = False
         self._overrun = False
         self._unproductive = 0
@@ -59,12 +60,6 @@ class AnswerParser:
             raise AnswerBroken(str(error)) from None
         if self._unproductive > HEAD_LIMIT and not self.complete:
             raise AnswerBroken(f"more than {HEAD_LIMIT} bytes of headers or chunk framing")
-
-    def feed_eof(self) -> None:
-        """The server closed the connection. ConnectionLost: before the answer was whole."""
-        if not self._until_close:
-            raise ConnectionLost("the server closed the connection before its answer was whole")
-        self.complete = True
 
     def take(self) -> Iterable[bytes]:
         """The pieces of the body, decoded, that came since the last call. AnswerBroken: not in the coding announced."""
@@ -104,7 +99,7 @@ class AnswerParser:
         if self._bodyless:
             self.complete = True
         elif status not in (204, 304):
-            self._until_close = not has_coding and b"content-length" not in headers
+            self.ends_with_connection = not has_coding and b"content-length" not in headers
             if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
                 self._inflater = Inflater(headers[b"content-encoding"])
 

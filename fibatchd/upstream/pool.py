@@ -5,26 +5,37 @@ connections in use and the idle ones together are never more than `max_connectio
 a task that holds a slot and finds none idle.
 """
 
-from collections import deque
 from collections.abc import Awaitable, Callable
 
 import trio
 
 from fibatchd.upstream.connection import Connection
+from fibatchd.upstream.timekeeper import Timekeeper
 
 
 class ConnectionPool:
-    """Lends connections. `connect` opens one; what it raises leaves `acquire` as it is."""
+    """Lends connections. `connect` opens one; what it raises leaves `acquire` as it is. Times are seconds."""
 
     def __init__(
         self, connect: Callable[[], Awaitable[Connection]], *, max_connections: int, idle_timeout: float
     ) -> None:
         self._connect = connect
+        self._max_connections = max_connections
         self._slots = trio.Semaphore(max_connections, max_value=max_connections)
-        self._idle: deque[Connection] = deque()  # the longest idle first
+        self._idle: list[Connection] = []
         self._idle_timeout = idle_timeout
-        self._reaping = False
+        self._timekeeper = Timekeeper(self._time_is_up)
         self._closed = False
+
+    @property
+    def in_use(self) -> int:
+        """Connections lent out or being opened."""
+        return self._max_connections - self._slots.value
+
+    @property
+    def idle(self) -> int:
+        """Connections that are open and wait for a request."""
+        return len(self._idle)
 
     async def acquire(self) -> Connection:
         """A connection nobody else uses; give it back with `release`. Who waits first is served first."""
@@ -37,43 +48,38 @@ class ConnectionPool:
                 connection = self._idle.pop()
                 if connection.is_quiet():
                     return connection
-                connection.close()
+                self._discard(connection)
             return await self._connect()
         except BaseException:
             self._slots.release()
             raise
 
+    def limit(self, connection: Connection, timeout: float) -> None:
+        """Shut `connection`, which is in use, unless it is released within `timeout`: `read` raises AnswerTimeout."""
+        self._timekeeper.set(connection, timeout)
+
     def release(self, connection: Connection) -> None:
         """Take `connection` back; close it, at once, unless it can carry another request."""
         if connection.reusable and not self._closed:
-            connection.idle_since = trio.current_time()
             self._idle.append(connection)
-            if not self._reaping:
-                self._reaping = True
-                trio.lowlevel.spawn_system_task(self._reap, name="idle upstream connections")
+            self._timekeeper.set(connection, self._idle_timeout)
         else:
-            connection.close()
+            self._discard(connection)
         self._slots.release()
 
     def close(self) -> None:
         """Close what is idle, and from now on what comes back. Requests that run, or start late, still end well."""
         self._closed = True
         while self._idle:
-            self._idle.pop().close()
+            self._discard(self._idle.pop())
 
-    async def _reap(self) -> None:
-        """Close connections that were idle too long; ends when none is idle.
+    def _discard(self, connection: Connection) -> None:
+        self._timekeeper.forget(connection)
+        connection.close()
 
-        A system task, so that a client needs no nursery: it holds no work, only sockets that nobody waits for.
-        """
-        try:
-            while self._idle:
-                await trio.sleep_until(self._idle[0].idle_since + self._idle_timeout)
-                oldest_allowed = trio.current_time() - self._idle_timeout
-                while self._idle and self._idle[0].idle_since <= oldest_allowed:
-                    self._idle.popleft().close()
-        except trio.Cancelled:  # trio's run ends
-            self.close()
-            raise
-        finally:
-            self._reaping = False
+    def _time_is_up(self, connection: Connection) -> None:
+        if connection in self._idle:
+            self._idle.remove(connection)
+            connection.close()
+        else:
+            connection.expire()
