@@ -1,0 +1,88 @@
+"""Runs the app on its listeners: accepting, serving, draining. Each connection is a guarded one."""
+
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from socket import AF_UNIX
+
+import structlog
+import trio
+from hypercorn.trio.lifespan import Lifespan
+from hypercorn.typing import ASGIFramework
+
+from .forwarded import TrustedProxies
+from .guards import Connection, Context, ErrorBody, Limits, openai_error
+
+log = structlog.get_logger(__name__)
+
+
+class Tls:
+    """The certificate, a PEM chain, and its key. Raises `OSError` or `ssl.SSLError` where they cannot be used."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._files = (certificate, key)
+        self.context = self._load()
+
+    def reload(self) -> None:
+        """Read both files again, for connections from now on. Where that fails the old ones stay."""
+        self.context = self._load()
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        context.load_cert_chain(*self._files)
+        return context
+
+
+async def serve(
+    app: ASGIFramework,
+    listeners: list[trio.SocketListener],
+    *,
+    shutdown: trio.Event,
+    drained: trio.Event | None = None,
+    grace_s: float = 60,
+    limits: Limits | None = None,
+    tls: Tls | None = None,
+    error_body: ErrorBody = openai_error,
+    trusted_proxies: Iterable[str] = (),
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve `app` until `shutdown` is set and what was running has been answered; takes over the listeners.
+
+    shutdown  the listeners close at once; requests that still come on open connections are answered 503
+    drained   where given, those connections stay open until it is set, too: for a caller with work of its own to end
+    grace_s   seconds from `shutdown` until what has not ended is cut
+    tls       for TCP listeners; a unix socket is never spoken TLS to
+    """
+    context = Context(app, limits or Limits(), error_body, TrustedProxies(trusted_proxies))
+    async with _lifespan(context), trio.open_nursery() as connections:
+        async with trio.open_nursery() as accepting:
+            handler = partial(_serve_connection, context, tls)
+            await accepting.start(partial(trio.serve_listeners, handler, listeners, handler_nursery=connections))
+            task_status.started()
+            await shutdown.wait()
+            accepting.cancel_scope.cancel()
+        connections.cancel_scope.deadline = trio.current_time() + grace_s
+        await context.drain(drained)
+    if connections.cancel_scope.cancelled_caught:
+        log.warning("grace period over, requests cut", grace_s=grace_s)
+
+
+async def _serve_connection(context: Context, tls: Tls | None, stream: trio.SocketStream) -> None:
+    secure = None if tls is None or stream.socket.family == AF_UNIX else tls.context
+    await Connection(context, stream, secure).run()
+
+
+@asynccontextmanager
+async def _lifespan(context: Context) -> AsyncIterator[None]:
+    """The app's start and end (ASGI lifespan), around everything else."""
+    lifespan = Lifespan(context.app, context.config, {})
+    async with trio.open_nursery() as nursery:
+        await nursery.start(lifespan.handle_lifespan)
+        await lifespan.wait_for_startup()
+        yield
+        await lifespan.wait_for_shutdown()
+        nursery.cancel_scope.cancel()
