@@ -1,1 +1,1 @@
-"""Configuration files that come with fibatchd, kept as package data: the commented example and the demo's own."""
+"""Example and demo configuration, installed as `fibatchd_config`."""

@@ -25,11 +25,12 @@ class NewRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """One request taken to run: its attempt is counted already. `lane` is the (batch, model) row it was claimed from;
-    `options` are the batch's, as JSON text."""
+    """One request taken to run: its attempt is counted already. `lease` is the id of the daemon that took it, `lane` the
+    (batch, model) row it was taken from; `options` are the batch's, as JSON text."""
 
     number: int
     attempt: int
+    lease: int
     lane: int
     batch_id: str
     account_id: str
@@ -54,17 +55,16 @@ class Usage:
 class Outcome:
     """How one attempt ended.
 
-    `answer` is a success's (status code, body). Otherwise `failure` says what went wrong; with `retry_at` (Unix
-    seconds) the request is queued again, without it has failed. With neither answer nor failure the request is given
-    back as it was. `sent` is False when nothing reached an upstream: then the attempt is not counted. `cost` is
-    pico-USD, or None when it cannot be known.
+    `answer` is a success's (status code, body). Otherwise `failure` says what went wrong; with `retry_in`
+    (seconds) the request is queued again, without it has failed. `sent` is False where nothing reached an upstream: then
+    it is given back as it was, and the attempt is not counted. `cost` is pico-USD, or None when it cannot be known.
     """
 
     claimed: Claimed
     request_id: str
     answer: tuple[int, bytes] | None = None
     failure: Failure | None = None
-    retry_at: float | None = None
+    retry_in: float | None = None
     usage: Usage | None = None
     cost: int | None = 0
     sent: bool = True

@@ -96,18 +96,28 @@ def claim(daemon: int, takes: Sequence[tuple[int, int]], may_run: Callable[[Cand
         claimed += [(candidate, number, attempt) for number, attempt in got]
         if len(got) < count:
             ((dry[lane],),) = yield Query(_NEXT_DUE, (lane,))
-    requests = (yield from _with_bodies(claimed)) if claimed else []
+    requests = (yield from _with_bodies(daemon, claimed)) if claimed else []
     yield from _count(claimed, now)
     return Claim(requests, dry, now)
 
 
-def _with_bodies(claimed: list[tuple[Candidate, int, int]]) -> Script[list[Claimed]]:
+def _with_bodies(daemon: int, claimed: list[tuple[Candidate, int, int]]) -> Script[list[Claimed]]:
     numbers = [number for _, number, _ in claimed]
     rows = yield Query("SELECT number, body FROM request_bodies WHERE number = ANY(?)", (numbers,))
     bodies: dict[int, bytes] = {number: body for number, body in rows}
     return [
         Claimed(
-            number, attempt, c.lane, c.batch_id, c.account.id, c.key.id, c.model, c.endpoint, c.options, bodies[number]
+            number,
+            attempt,
+            daemon,
+            c.lane,
+            c.batch_id,
+            c.account.id,
+            c.key.id,
+            c.model,
+            c.endpoint,
+            c.options,
+            bodies[number],
         )
         for c, number, attempt in claimed
     ]

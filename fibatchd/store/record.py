@@ -13,8 +13,12 @@ from fibatchd.store.ending import Policy, finish_if_done
 from fibatchd.store.interface import NOW, Insert, Many, Notify, Query, Script
 
 _RECORD = """
-UPDATE requests SET status = ?, due_at = ?, attempts = attempts - ?, lease = NULL, ended_at = ?, request_id = ?,
+UPDATE requests SET status = ?, due_at = ?, lease = NULL, ended_at = ?, request_id = ?,
     error_code = ?, error_message = ?, error_status = ?
+WHERE number = ? AND lease = ? AND attempts = ? RETURNING number
+"""
+_GIVE_BACK = """
+UPDATE requests SET status = 'queued', attempts = attempts - 1, lease = NULL
 WHERE number = ? AND lease = ? AND attempts = ? RETURNING number
 """
 
@@ -36,15 +40,18 @@ class _Delta:
     lanes: dict[int, int] = field(default_factory=dict)
 
 
-def record(daemon: int, outcomes: Sequence[Outcome], policy: Policy) -> Script[int]:
+def record(outcomes: Sequence[Outcome], policy: Policy) -> Script[int]:
     """Record a group of outcomes and end the batches that are over with them. Returns how many were accepted."""
     ((now,),) = yield NOW
     batch_ids = sorted({o.claimed.batch_id for o in outcomes})
     # Locked in one order, so that two groups never wait for each other.
     rows = yield Query("SELECT id, closed_as FROM batches WHERE id = ANY(?) ORDER BY id FOR UPDATE", (batch_ids,))
     closed: dict[str, str | None] = {batch_id: closed_as for batch_id, closed_as in rows}
-    accepted_rows = yield Many(_RECORD, [_row(outcome, daemon, now) for outcome in outcomes])
-    accepted = {number for (number,) in accepted_rows}
+    accepted: set[int] = set()
+    if ended := [_row(outcome, now) for outcome in outcomes if outcome.sent]:
+        accepted.update(number for (number,) in (yield Many(_RECORD, ended)))
+    if given_back := [_lease(outcome) for outcome in outcomes if not outcome.sent]:
+        accepted.update(number for (number,) in (yield Many(_GIVE_BACK, given_back)))
     kept = [outcome for outcome in outcomes if outcome.claimed.number in accepted]
     answers = [(o.claimed.number, o.answer[0], o.answer[1]) for o in kept if o.answer]
     if answers:
@@ -55,19 +62,22 @@ def record(daemon: int, outcomes: Sequence[Outcome], policy: Policy) -> Script[i
     return len(kept)
 
 
-def _row(outcome: Outcome, daemon: int, now: float) -> tuple[object, ...]:
-    claimed, failure = outcome.claimed, outcome.failure
+def _lease(outcome: Outcome) -> tuple[int, int, int]:
+    """Return what an outcome is accepted by."""
+    return outcome.claimed.number, outcome.claimed.lease, outcome.claimed.attempt
+
+
+def _row(outcome: Outcome, now: float) -> tuple[object, ...]:
+    failure, due_at = outcome.failure, 0.0
+    ended_at: float | None = now
     if outcome.answer:
-        status, due_at, ended_at = "completed", 0.0, now
-    elif failure and outcome.retry_at is None:
-        status, due_at, ended_at = "failed", 0.0, now
+        status = "completed"
+    elif outcome.retry_in is None:
+        status = "failed"
     else:
-        status, due_at, ended_at = "queued", outcome.retry_at or 0.0, None
+        status, due_at, ended_at = "queued", now + outcome.retry_in, None
     error = (failure.code, failure.message, failure.status) if failure else (None, None, None)
-    uncounted = 0 if outcome.sent else 1
-    return (
-        status, due_at, uncounted, ended_at, outcome.request_id, *error, claimed.number, daemon, claimed.attempt
-    )  # fmt: skip
+    return (status, due_at, ended_at, outcome.request_id, *error, *_lease(outcome))
 
 
 def _sum(outcomes: Sequence[Outcome]) -> dict[str, _Delta]:
@@ -77,7 +87,7 @@ def _sum(outcomes: Sequence[Outcome]) -> dict[str, _Delta]:
         delta.ended += 1
         if outcome.answer:
             delta.completed += 1
-        elif outcome.failure and outcome.retry_at is None:
+        elif outcome.sent and outcome.retry_in is None:
             delta.failed += 1
         else:
             delta.requeued += 1

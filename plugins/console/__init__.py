@@ -1,1 +1,1 @@
-"""TODO"""
+"""The console: a page to look at batches."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""`/v1/embeddings`, in batches and directly."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""File batches: `/v1/files`, and batches created from an uploaded JSONL file."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Anthropic Message Batches and `/v1/messages`."""

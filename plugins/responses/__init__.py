@@ -1,1 +1,1 @@
-"""TODO"""
+"""`/v1/responses`, in batches and directly."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Completion webhooks."""

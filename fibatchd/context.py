@@ -1,0 +1,98 @@
+"""What the parts of a running daemon share, and what a plugin is given: the configuration as it is now, the store, the
+endpoints, the way to the models. Made once by `daemon.py`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import trio
+
+from fibatchd.config import Config
+from fibatchd.domain.accounts import Account, Key
+from fibatchd.domain.batches import Batch
+from fibatchd.inference.endpoint import Endpoints
+from fibatchd.inference.execute import Executor
+from fibatchd.store.admission import IdempotencyKey, Limits
+from fibatchd.store.ending import BatchHook, Policy
+from fibatchd.store.interface import Store
+
+ErrorShape = Callable[[int, str, str | None, str | None, str], Mapping[str, Any]]
+"""(HTTP status, message, param, code, request id) -> the JSON body of an error answer."""
+
+
+class Service(Protocol):
+    """A long-running part of a plugin."""
+
+    name: str
+
+    async def run(self, *, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
+        """Run until cancelled; call `task_status.started()` when it works. An exception restarts it, with backoff."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a call: an active account, by one of its valid keys."""
+
+    account: Account
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCall:
+    """A call that creates a batch, its common parts checked: the body's top-level members as raw JSON, metadata as JSON
+    text, the idempotency key if one was sent."""
+
+    caller: Caller
+    members: Mapping[str, Any]
+    metadata: str | None
+    key: IdempotencyKey | None
+
+
+class BatchInput(Protocol):
+    """A form in which `POST /v1/batches` may name its requests, beside `requests` inline.
+
+    member   the body's member that selects this form, such as "input_file_id"
+    allowed  all top-level members it knows; others are refused
+    """
+
+    member: str
+    allowed: frozenset[str]
+
+    async def create(self, call: CreateCall) -> Batch:
+        """Create the batch, or raise ApiError; nothing is stored then."""
+        ...
+
+
+@dataclass(slots=True)
+class Context:
+    """See the top of this file. `config` is replaced as a whole by a reload: read it anew each time."""
+
+    config: Config
+    store: Store
+    endpoints: Endpoints
+    executor: Executor
+    on_end: list[BatchHook] = field(default_factory=list)
+    on_delete: list[BatchHook] = field(default_factory=list)
+
+    @property
+    def policy(self) -> Policy:
+        """How long ended batches are kept, and what plugins add when one ends or is deleted."""
+        batches = self.config.batches
+        return Policy(batches.retention_s, batches.idempotency_retention_s, tuple(self.on_end), tuple(self.on_delete))
+
+    @property
+    def limits(self) -> Limits:
+        """What an account may have unfinished."""
+        return Limits(self.config.batches.max_unfinished_batches, self.config.batches.max_unfinished_requests)
+
+    def may_create(self, account: Account) -> bool:
+        """Whether this account's tier has access to batches."""
+        return account.tier in self.config.batches.create_tiers
+
+    def quota(self, account: Account) -> int | None:
+        """Return an account's daily quota in pico-USD, None for none: its own, else its tier's."""
+        if account.quota_set:
+            return account.quota
+        tier = self.config.tiers.get(account.tier)
+        return tier.daily_quota if tier else None

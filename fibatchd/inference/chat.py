@@ -1,0 +1,159 @@
+"""`/v1/chat/completions`: the endpoint that the core brings, passed on as it is written."""
+
+import msgspec
+
+from fibatchd import rawjson
+from fibatchd.config import CHAT_COMPLETIONS
+from fibatchd.domain.requests import Usage
+from fibatchd.inference.endpoint import BrokenReply, Call, Endpoint, Options, Problem, Reply, Route, StreamEditor
+from fibatchd.inference.schema import load_schema
+from fibatchd.inference.sse import EventSplitter
+
+
+class PromptDetails(msgspec.Struct):
+    """`usage.prompt_tokens_details`."""
+
+    cached_tokens: int | None = None
+
+
+class CompletionDetails(msgspec.Struct):
+    """`usage.completion_tokens_details`."""
+
+    reasoning_tokens: int | None = None
+
+
+class ChatUsage(msgspec.Struct):
+    """`usage` of a chat completion, and of its last streamed chunk."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: PromptDetails | None = None
+    completion_tokens_details: CompletionDetails | None = None
+
+    def tokens(self) -> Usage | None:
+        """Return it in our terms; None where the counts are missing or make no sense."""
+        if self.prompt_tokens is None or self.prompt_tokens < 0 or (self.completion_tokens or 0) < 0:
+            return None
+        cached = (self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else 0) or 0
+        reasoning = (self.completion_tokens_details.reasoning_tokens if self.completion_tokens_details else 0) or 0
+        return Usage(self.prompt_tokens, max(0, cached), self.completion_tokens or 0, max(0, reasoning))
+
+
+class _Answer(msgspec.Struct):
+    choices: msgspec.Raw
+    model: msgspec.Raw | None = None
+    usage: msgspec.Raw | None = None
+
+
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+_decode_usage = msgspec.json.Decoder(ChatUsage | None).decode
+
+
+def read_usage(raw: msgspec.Raw | bytes | None) -> Usage | None:
+    """Return the usage object of a chat completion; None where there is none, or none that can be read."""
+    if raw is None:
+        return None
+    try:
+        usage = _decode_usage(raw)
+    except msgspec.DecodeError:
+        return None
+    return usage.tokens() if usage else None
+
+
+class ChatCompletions(Endpoint):
+    """OpenAI's chat completions; body, answer and stream pass through byte for byte, the model's name aside."""
+
+    path = CHAT_COMPLETIONS
+
+    def check(self, body: bytes, *, batch: bool, options: Options) -> Problem | None:
+        """Judge by `schemas/chat_completions.schema.json`; in a batch, also that the answer is not to be streamed."""
+        value = rawjson.decode(body)
+        problem = load_schema("chat_completions").problem(value)
+        if problem is not None:
+            return Problem(problem.message, problem.param)
+        if batch and value.get("stream"):
+            return Problem("stream: a batched request cannot be streamed", "stream", "streaming_unsupported")
+        return None
+
+    def call(self, body: bytes, route: Route, options: Options, *, stream: bool = False) -> Call:
+        """Send the client's own bytes, with the upstream's name for the model; a stream's usage is asked for."""
+        sent = rawjson.replace_member(body, "model", msgspec.json.encode(route.upstream.model))
+        if not stream:
+            return Call(self.path, sent)
+        wanted = rawjson.split_object(sent).get("stream_options")
+        options_given = rawjson.decode(wanted) if wanted is not None else None
+        asked = bool(options_given and options_given.get("include_usage"))
+        if not asked:
+            with_usage = msgspec.json.encode((options_given or {}) | {"include_usage": True})
+            change = rawjson.add_member if wanted is None else rawjson.replace_member
+            sent = change(sent, "stream_options", with_usage)
+        return Call(self.path, sent, memo=asked)
+
+    def reply(self, body: bytes, call: Call, route: Route) -> Reply:
+        """Return the upstream's own bytes, the model under its public name."""
+        try:
+            answer = _decode_answer(body)
+        except msgspec.DecodeError as error:
+            raise BrokenReply(str(error)) from None
+        if answer.model is not None:
+            body = rawjson.replace_member(body, "model", msgspec.json.encode(route.model.id))
+        return Reply(body, read_usage(answer.usage))
+
+    def editor(self, call: Call, route: Route) -> StreamEditor:
+        """Return an editor that renames the model and keeps back the usage chunk nobody asked for."""
+        return ChatStream(route.model.id, usage_asked=bool(call.memo))
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[msgspec.Raw] = []
+    model: msgspec.Raw | None = None
+    usage: msgspec.Raw | None = None
+
+
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+
+
+class ChatStream(StreamEditor):
+    """Edits a chat stream event by event and passes each on at once."""
+
+    def __init__(self, model: str, *, usage_asked: bool) -> None:
+        self._model = msgspec.json.encode(model)
+        self._usage_asked = usage_asked
+        self._events = EventSplitter()
+        self._done = False
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return the events that are complete with this chunk."""
+        return b"".join(self._edited(event) for event in self._events.feed(chunk))
+
+    def close(self) -> bytes:
+        """Raises BrokenReply for a stream that ended before its `[DONE]`: the answer is not whole."""
+        rest = b"".join(self._edited(event) for event in self._events.close())
+        if not self._done:
+            raise BrokenReply("the stream ended early")
+        return rest
+
+    def failed(self, code: str, message: str) -> bytes:
+        """Return an error chunk, as chat completion servers send it."""
+        error = {"error": {"message": message, "type": "server_error", "param": None, "code": code}}
+        return b"data: " + msgspec.json.encode(error) + b"\n\n"
+
+    def _edited(self, event: bytes) -> bytes:
+        data = self._events.data(event)
+        if data is None:
+            return event  # a comment, such as a keep-alive
+        if data.strip() == b"[DONE]":
+            self._done = True
+            return event
+        try:
+            chunk = _decode_chunk(data)
+        except msgspec.DecodeError:
+            raise BrokenReply("an event of the stream is not JSON") from None
+        if (usage := read_usage(chunk.usage)) is not None:
+            self.usage = usage
+            if not chunk.choices and not self._usage_asked:
+                return b""
+        if chunk.model is None:
+            return event
+        renamed = rawjson.replace_member(data, "model", self._model)
+        return event.replace(data, renamed, 1) if data in event else b"data: " + renamed + b"\n\n"

@@ -1,0 +1,138 @@
+"""What an endpoint is: one path such as `/v1/chat/completions`, its checks, and its way to an upstream and back.
+
+The core brings chat completions; plugins bring others. All methods are plain functions without I/O, and may run in a
+worker thread.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fibatchd.config import Model, Upstream
+from fibatchd.domain.requests import Usage
+from fibatchd.errors import FibatchdError
+
+Options = Mapping[str, Any]
+"""What a batch (or an interactive call) keeps beside the body, such as the version of the API it speaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a body is refused. `param` is the path of the field at fault inside the body, `code` OpenAI's error code."""
+
+    message: str
+    param: str | None = None
+    code: str = "invalid_request"
+
+
+class Refused(FibatchdError):
+    """The route that was chosen cannot carry the request. Raised by `Endpoint.call`; final, as a 400 is."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class BrokenReply(FibatchdError):
+    """The upstream answered 200 with what is no answer of its API. Raised by `Endpoint.reply` and translators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where an attempt goes: a model, and one of its upstreams."""
+
+    model: Model
+    upstream: Upstream
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is sent to an upstream: a path below its URL, a body, headers beside the usual ones. `memo` is the
+    endpoint's own note of what it needs to translate the answer back."""
+
+    path: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    memo: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A success as the client gets it. `usage` is None where the upstream gave none."""
+
+    body: bytes
+    usage: Usage | None
+
+
+class StreamEditor(ABC):
+    """Turns an upstream's event stream into the client's, while it arrives.
+
+    `usage` holds what the stream has told so far; None until it tells any.
+    """
+
+    usage: Usage | None = None
+
+    @abstractmethod
+    def feed(self, chunk: bytes) -> bytes:
+        """Take bytes as they came; return what goes on to the client now, b"" where nothing does yet."""
+
+    def close(self) -> bytes:
+        """The stream ended well; return what is still to go on."""
+        return b""
+
+    def failed(self, code: str, message: str) -> bytes:
+        """The stream broke; return the event that tells the client so, in the API's own form. b"": there is none."""
+        return b""
+
+
+class Endpoint(ABC):
+    """One path of the API.
+
+    path  what batches name as `url` or `endpoint`, such as "/v1/chat/completions"
+    """
+
+    path: str
+
+    @abstractmethod
+    def check(self, body: bytes, *, batch: bool, options: Options) -> Problem | None:
+        """Judge a body (valid JSON, an object, without duplicate members) as this endpoint documents it.
+
+        `batch` says whether it comes in a batch, where `stream` must not be true. The model is checked elsewhere.
+        """
+
+    def carries(self, model: Model, upstream: Upstream) -> bool:
+        """Whether this upstream can serve the endpoint, itself or by translation. The default: itself."""
+        return self.path in upstream.endpoints
+
+    @abstractmethod
+    def call(self, body: bytes, route: Route, options: Options, *, stream: bool = False) -> Call:
+        """Return what to send, `model` replaced by the upstream's name for it. Raises Refused."""
+
+    @abstractmethod
+    def reply(self, body: bytes, call: Call, route: Route) -> Reply:
+        """Turn the body of a 2xx answer into the client's. Raises BrokenReply."""
+
+    def editor(self, call: Call, route: Route) -> StreamEditor:
+        """Return a new editor for the stream that answers `call`. The default: this endpoint does not stream."""
+        raise Refused(Problem("Streaming is not available on this endpoint", "stream"))
+
+
+@dataclass(slots=True)
+class Endpoints:
+    """All endpoints by path; filled once at start, by the core and then by plugins."""
+
+    by_path: dict[str, Endpoint] = field(default_factory=dict)
+
+    def add(self, endpoint: Endpoint) -> None:
+        """Register one. Raises ValueError where its path is taken."""
+        if endpoint.path in self.by_path:
+            raise ValueError(f"two endpoints for {endpoint.path}")
+        self.by_path[endpoint.path] = endpoint
+
+    def __getitem__(self, path: str) -> Endpoint:
+        return self.by_path[path]
+
+    def get(self, path: str) -> Endpoint | None:
+        """Return the endpoint of a path, None where there is none."""
+        return self.by_path.get(path)

@@ -1,0 +1,258 @@
+"""One attempt at one request: choose an upstream, send, judge the answer, translate it back, count its cost.
+
+Batches and interactive calls both come through here, so that a batched request is served exactly as a direct one.
+"""
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import trio
+
+from fibatchd import rawjson
+from fibatchd.config import Model
+from fibatchd.domain.requests import Failure, Usage
+from fibatchd.errors import AnswerTimeout, AnswerTooLarge, ConnectFailed, UpstreamError
+from fibatchd.inference.cost import cost_of
+from fibatchd.inference.endpoint import BrokenReply, Call, Endpoint, Options, Refused, Route, StreamEditor
+from fibatchd.upstream import outcome
+from fibatchd.upstream.answer import Answer, StreamedAnswer
+from fibatchd.upstream.balance import all_out, choose
+from fibatchd.upstream.echo import EchoedStream
+from fibatchd.upstream.fleet import Fleet, Member
+from fibatchd.upstream.outcome import Verdict
+
+UNAVAILABLE_TEXT = "No server of the model can be reached at the moment"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How an attempt ended: with an `answer` (status, body) or a `failure`.
+
+    retry        whether it may pass
+    retry_after  seconds the upstream asked to wait, or None
+    cost         pico-USD; None: it cannot be known
+    sent         False: no upstream was reached, so that it is no attempt
+    """
+
+    answer: tuple[int, bytes] | None = None
+    failure: Failure | None = None
+    retry: bool = False
+    retry_after: float | None = None
+    usage: Usage | None = None
+    cost: int | None = 0
+    sent: bool = True
+
+
+@dataclass(slots=True)
+class OpenStream:
+    """A streamed success on its way: `async for chunk in stream.chunks()` gives what goes to the client. When it is
+    over, `result` says how it ended."""
+
+    status: int
+    editor: StreamEditor
+    result: Attempt
+    _answer: StreamedAnswer | EchoedStream
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Give edited chunks as they come. A stream that breaks ends with the API's own error event."""
+        try:
+            async for chunk in self._answer:
+                if edited := self.editor.feed(chunk):
+                    yield edited
+            if rest := self.editor.close():
+                yield rest
+        except (UpstreamError, BrokenReply) as error:
+            verdict = outcome.of_error(error) if isinstance(error, UpstreamError) else outcome.broken_answer()
+            self.result = Attempt(failure=verdict.failure, cost=None, usage=self.editor.usage)
+            if last := self.editor.failed(verdict.failure.code, verdict.failure.message):
+                yield last
+
+
+class Executor:
+    """Runs attempts on the fleet."""
+
+    def __init__(self, fleet: Fleet, *, retry_after_cap_s: float = 600) -> None:
+        self.fleet = fleet
+        self.retry_after_cap_s = retry_after_cap_s
+
+    def members(self, model: Model, endpoint: Endpoint) -> Sequence[Member]:
+        """Return the model's upstreams that can serve the endpoint."""
+        return [member for member in self.fleet.of(model.id) if endpoint.carries(model, member.upstream)]
+
+    async def attempt(
+        self, endpoint: Endpoint, model: Model, body: bytes, options: Options, *, max_body: int
+    ) -> Attempt:
+        """Run a request once, on the first upstream that can be reached, and return how it ended. Never raises but
+        trio.Cancelled: then the answer, and its cost, are lost."""
+        left = list(self.members(model, endpoint))
+        while (member := self._next(left)) is not None:
+            route = Route(model, member.upstream)
+            try:
+                call = endpoint.call(body, route, options)
+            except Refused as refused:
+                return _refused(refused)
+            try:
+                return await self._send(endpoint, call, route, member, max_body)
+            except ConnectFailed:
+                left.remove(member)
+        return self._nobody(model, endpoint)
+
+    async def _send(self, endpoint: Endpoint, call: Call, route: Route, member: Member, max_body: int) -> Attempt:
+        timeout = member.upstream.timeout_s
+        guess = len(call.body) // 4
+        used = guess
+        member.replica.begin(guess, trio.current_time())
+        try:
+            answer = await member.client.request(
+                "POST", _path(call, member), call.body, headers=call.headers, timeout=timeout, max_body=max_body
+            )
+            attempt = self._judge(endpoint, call, route, member, answer, max_body)
+            if attempt.usage is not None:
+                used = attempt.usage.input_tokens + attempt.usage.output_tokens
+            return attempt
+        except UpstreamError as error:
+            return self._broke(member, error)
+        finally:
+            member.replica.undecided()
+            member.replica.end(used - guess, trio.current_time())
+
+    def _judge(
+        self, endpoint: Endpoint, call: Call, route: Route, member: Member, answer: Answer, max_body: int
+    ) -> Attempt:
+        if not 200 <= answer.status < 300:
+            return self._refusal(member, route, answer.status, answer.header(b"retry-after"), answer.body)
+        member.replica.answered()
+        try:
+            if not rawjson.is_object(answer.body):
+                raise BrokenReply("the body is not a JSON object")
+            reply = endpoint.reply(answer.body, call, route)
+        except BrokenReply:
+            return _of(outcome.broken_answer())
+        if len(reply.body) > max_body:
+            return _of(outcome.of_error(AnswerTooLarge("translated")))
+        return Attempt((answer.status, reply.body), usage=reply.usage, cost=cost_of(route.model.price, reply.usage))
+
+    def _refusal(self, member: Member, route: Route, status: int, wait: bytes | None, body: bytes) -> Attempt:
+        """Judge an answer that is no success, and let it count for the upstream."""
+        now = trio.current_time()
+        verdict = outcome.of_status(status, body, upstream_model=route.upstream.model, model=route.model.id)
+        if verdict.breaks:
+            member.replica.failed(now, at_once=False)
+        else:
+            member.replica.answered()
+        seconds = outcome.retry_after(wait, time.time())
+        if seconds is not None:
+            seconds = min(seconds, self.retry_after_cap_s)
+            if status == 429:
+                member.replica.pause(now + seconds)
+        return _of(verdict, seconds)
+
+    def _broke(self, member: Member, error: UpstreamError) -> Attempt:
+        """Judge an attempt without a whole answer. ConnectFailed is raised on: nothing was sent."""
+        now = trio.current_time()
+        if isinstance(error, ConnectFailed):
+            member.replica.failed(now, at_once=True)
+            raise error
+        verdict = outcome.of_error(error)
+        if verdict.breaks:
+            member.replica.failed(now, at_once=False)
+        elif not isinstance(error, AnswerTimeout):
+            member.replica.answered()
+        return _of(verdict)
+
+    @asynccontextmanager
+    async def stream(
+        self, endpoint: Endpoint, model: Model, body: bytes, options: Options, *, max_body: int
+    ) -> AsyncIterator[OpenStream | Attempt]:
+        """Run an interactive request whose answer streams. Gives an Attempt where it failed before the first event.
+
+        Leaving the block stops the upstream's work.
+        """
+        left = list(self.members(model, endpoint))
+        while (member := self._next(left)) is not None:
+            route = Route(model, member.upstream)
+            try:
+                call = endpoint.call(body, route, options, stream=True)
+                editor = endpoint.editor(call, route)
+            except Refused as refused:
+                yield _refused(refused)
+                return
+            member.replica.begin(len(call.body) // 4, trio.current_time())
+            reached = False
+            try:
+                async with member.client.stream(
+                    "POST", _path(call, member), call.body, headers=call.headers, timeout=member.upstream.timeout_s
+                ) as answer:
+                    reached = True
+                    opened = await self._opened(answer, editor, member, route, max_body)
+                    yield opened
+                    if isinstance(opened, OpenStream) and opened.result.failure is None:
+                        opened.result = Attempt(
+                            usage=editor.usage, cost=cost_of(model.price, editor.usage), answer=(answer.status, b"")
+                        )
+                return
+            except UpstreamError as error:
+                if reached:
+                    raise
+                try:
+                    broken = self._broke(member, error)
+                except ConnectFailed:
+                    left.remove(member)
+                    continue
+                yield broken
+                return
+            finally:
+                member.replica.undecided()
+                member.replica.end(0, trio.current_time())
+        yield self._nobody(model, endpoint)
+
+    async def _opened(
+        self,
+        answer: StreamedAnswer | EchoedStream,
+        editor: StreamEditor,
+        member: Member,
+        route: Route,
+        max_body: int,
+    ) -> OpenStream | Attempt:
+        if 200 <= answer.status < 300:
+            member.replica.answered()
+            # Until it has ended well nobody knows what it cost.
+            return OpenStream(answer.status, editor, Attempt(cost=None), answer)
+        try:
+            body = await answer.read(max_body)
+        except UpstreamError:
+            body = b""
+        return self._refusal(member, route, answer.status, answer.header(b"retry-after"), body)
+
+    def _next(self, members: list[Member]) -> Member | None:
+        by_replica = {id(member.replica): member for member in members}
+        chosen = choose([member.replica for member in members], trio.current_time())
+        return by_replica[id(chosen)] if chosen is not None else None
+
+    def _nobody(self, model: Model, endpoint: Endpoint) -> Attempt:
+        """Say why no upstream may be tried now: all are out, or all want to be left alone for a while."""
+        replicas = [member.replica for member in self.members(model, endpoint)]
+        if all_out(replicas):
+            return Attempt(failure=Failure(outcome.UNAVAILABLE, UNAVAILABLE_TEXT, 503), retry=True, sent=False)
+        wait = max(0.0, min(replica.ready_at() for replica in replicas) - trio.current_time())
+        text = "The model's server is limiting requests"
+        return Attempt(failure=Failure(outcome.RATE_LIMITED, text, 429), retry=True, retry_after=wait, sent=False)
+
+
+def _path(call: Call, member: Member) -> str:
+    """Return the path below the upstream's URL, which on an openai one ends in /v1 already."""
+    return call.path.removeprefix("/v1") if member.upstream.protocol == "openai" else call.path
+
+
+def _refused(refused: Refused) -> Attempt:
+    problem = refused.problem
+    text = f"{problem.param}: {problem.message}" if problem.param else problem.message
+    return Attempt(failure=Failure(outcome.INVALID, text, 400), cost=0)
+
+
+def _of(verdict: Verdict, retry_after: float | None = None) -> Attempt:
+    return Attempt(
+        failure=verdict.failure, retry=verdict.retry, retry_after=retry_after, cost=0 if verdict.cost_known else None
+    )

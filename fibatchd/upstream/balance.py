@@ -1,0 +1,136 @@
+"""Which of a model's upstreams is tried next, and when none may be: load, pauses, pacing and the circuit breaker.
+
+All decisions are synchronous and take the time (trio's clock, seconds) as a parameter; the I/O is in `client.py`.
+
+The breaker. An upstream is out at the first connection that cannot be made, or after FAILURES_MAX lost connections or
+refused keys in a row; the next request in turn probes it after 1 s, doubling to 30 s; any other answer takes it back.
+"""
+
+import math
+from collections.abc import Collection
+
+from fibatchd.config import Upstream
+
+FAILURES_MAX = 5
+PROBE_FIRST_S = 1.0
+PROBE_CAP_S = 30.0
+BURST_S = 1.0  # how much of an upstream's pace may be spent at once
+
+
+class Pace:
+    """So many units a minute, spent evenly: the generic cell rate algorithm. None is no limit."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._interval = 60.0 / per_minute if per_minute else 0.0
+        self._next = -math.inf
+
+    def ready_at(self) -> float:
+        """Return from when on something may be spent."""
+        return self._next - BURST_S if self._interval else -math.inf
+
+    def room(self, now: float) -> float:
+        """Return how many units may be spent now, infinity without a limit."""
+        return (now - self.ready_at()) // self._interval + 1 if self._interval else math.inf
+
+    def spend(self, units: float, now: float) -> None:
+        """Spend units; negative ones are given back."""
+        if self._interval:
+            self._next = max(self._next, now) + units * self._interval
+
+
+class Replica:
+    """One upstream of one model, and how it does."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self.upstream = upstream
+        self.in_flight = 0
+        self.paused_until = -math.inf
+        self.out = False
+        self._failures = 0
+        self._probing = False
+        self._probe_at = -math.inf
+        self._probe_wait = PROBE_FIRST_S
+        self._requests = Pace(upstream.requests_per_minute)
+        self._tokens = Pace(upstream.tokens_per_minute)
+
+    def ready_at(self) -> float:
+        """Return from when on it may be tried; infinity while a probe is under way."""
+        breaker = -math.inf
+        if self.out:
+            breaker = math.inf if self._probing else self._probe_at
+        return max(breaker, self.paused_until, self._requests.ready_at(), self._tokens.ready_at())
+
+    def room(self, now: float) -> float:
+        """Return how many requests may go to it now: none, one as a probe, what its pace leaves, or infinitely many."""
+        if self.ready_at() > now:
+            return 0
+        return 1 if self.out else self._requests.room(now)
+
+    def begin(self, tokens: int, now: float) -> None:
+        """A request of about so many tokens goes to it."""
+        self.in_flight += 1
+        self._probing = self.out
+        self._requests.spend(1, now)
+        self._tokens.spend(tokens, now)
+
+    def end(self, tokens: int, now: float) -> None:
+        """The request is over; `tokens` is by how many the guess was too low."""
+        self.in_flight -= 1
+        self._tokens.spend(tokens, now)
+
+    def answered(self) -> None:
+        """It gave an answer, if not the wished one: it is there."""
+        self.out = self._probing = False
+        self._failures = 0
+        self._probe_wait = PROBE_FIRST_S
+
+    def failed(self, now: float, *, at_once: bool) -> None:
+        """A connection was lost or the key refused; or, `at_once`, no connection could be made."""
+        self._failures += 1
+        if self.out:
+            if self._probing:
+                self._probing = False
+                self._probe_wait = min(self._probe_wait * 2, PROBE_CAP_S)
+                self._probe_at = now + self._probe_wait
+        elif at_once or self._failures >= FAILURES_MAX:
+            self.out = True
+            self._probe_wait = PROBE_FIRST_S
+            self._probe_at = now + self._probe_wait
+
+    def undecided(self) -> None:
+        """The request was cut short by us: if it was a probe, another one may go."""
+        self._probing = False
+
+    def pause(self, until: float) -> None:
+        """It asked to be left alone until then."""
+        self.paused_until = max(self.paused_until, until)
+
+
+def choose(replicas: Collection[Replica], now: float) -> Replica | None:
+    """Return the replica to try: of those that may be tried now, the one with the fewest requests for its weight.
+
+    A replica that is to be probed is tried before the others get more: else it would stay out while they cope.
+    """
+    ready = [replica for replica in replicas if replica.ready_at() <= now]
+    if not ready:
+        return None
+    return min(ready, key=lambda r: (not r.out, (r.in_flight + 1) / r.upstream.weight))
+
+
+def may_start(replicas: Collection[Replica], now: float) -> tuple[float, float]:
+    """Return how many more requests may be started now (infinity for any number), and when to ask again.
+
+    While every replica is out, that is one: the probe.
+    """
+    if not replicas:
+        return 0, math.inf
+    room = [replica.room(now) for replica in replicas if not replica.out]
+    if any(room):
+        return sum(room), now
+    probes = sum(replica.room(now) for replica in replicas if replica.out)
+    return probes, min(replica.ready_at() for replica in replicas)
+
+
+def all_out(replicas: Collection[Replica]) -> bool:
+    """Whether no replica is known to work."""
+    return all(replica.out for replica in replicas)

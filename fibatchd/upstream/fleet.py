@@ -1,0 +1,75 @@
+"""The upstreams of all models: their clients and their state, kept in step with the configuration."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fibatchd.config import Config, Upstream
+from fibatchd.upstream.balance import Replica
+from fibatchd.upstream.client import UpstreamClient
+from fibatchd.upstream.echo import Echo
+
+
+@dataclass(slots=True)
+class Member:
+    """One upstream of a model: what reaches it, and how it does."""
+
+    upstream: Upstream
+    client: UpstreamClient | Echo
+    replica: Replica
+
+
+class Fleet:
+    """Members by model id. A reload keeps those whose configuration is the same, with their connections and state."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, list[Member]] = {}
+        self._retired: list[Member] = []
+
+    def of(self, model_id: str) -> Sequence[Member]:
+        """Return a model's members, () where it is gone."""
+        return self._members.get(model_id, ())
+
+    async def update(self, config: Config) -> None:
+        """Follow a new configuration; members that are gone finish what runs on them."""
+        fresh: dict[str, list[Member]] = {}
+        for model in config.models:
+            old = list(self._members.get(model.id, ()))
+            fresh[model.id] = []
+            for upstream in model.upstreams:
+                kept = next((member for member in old if member.upstream == upstream), None)
+                if kept is not None:
+                    old.remove(kept)
+                fresh[model.id].append(kept or Member(upstream, client_for(upstream), Replica(upstream)))
+            self._retired += old
+        for model_id, members in self._members.items():
+            if model_id not in fresh:
+                self._retired += members
+        self._members = fresh
+        for member in self._retired:
+            await member.client.aclose()
+        self._retired = [member for member in self._retired if member.replica.in_flight]
+
+    async def aclose(self) -> None:
+        """Close all connections that are idle."""
+        for members in (*self._members.values(), self._retired):
+            for member in members:
+                await member.client.aclose()
+
+
+def client_for(upstream: Upstream) -> UpstreamClient | Echo:
+    """Return a client that speaks to this upstream, with its key in the header that its protocol wants."""
+    if upstream.is_echo:
+        return Echo(upstream.delay_s)
+    headers = dict(upstream.headers)
+    if upstream.api_key is not None:
+        if upstream.protocol == "anthropic":
+            headers = {"x-api-key": upstream.api_key} | headers
+        else:
+            headers = {"authorization": f"Bearer {upstream.api_key}"} | headers
+    return UpstreamClient(
+        upstream.url,
+        ca_file=str(upstream.ca_file) if upstream.ca_file else None,
+        headers=headers,
+        max_connections=upstream.max_connections,
+        connect_timeout=upstream.connect_timeout_s,
+    )
