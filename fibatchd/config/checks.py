@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from fibatchd.config.problems import KeyPath, Problem, suggestion
+from fibatchd.config.problems import KeyPath, Problem, path_text, suggestion
 
 Table = Mapping[str, Any]
 
@@ -97,7 +97,7 @@ def _check_names(model: Table, path: KeyPath, holders: dict[str, KeyPath]) -> It
     aliases = [((*path, "aliases", i), alias) for i, alias in _items(model.get("aliases"))]
     for where, name in [((*path, "id"), model.get("id")), *aliases]:
         if name is not None and (holder := holders.setdefault(name, where)) != where:
-            yield Problem(where, f"is taken already, by models[{holder[1]}].{holder[2]}", True)
+            yield Problem(where, f"is taken already, by {path_text(holder)}", True)
 
 
 def _check_tiers(names: Iterable[str | None] | None, path: KeyPath, known: Collection[str]) -> Iterator[Problem]:

@@ -35,6 +35,17 @@ _TYPE_NAMES = {
     "array": "an array",
     "object": "a table",
 }
+_BOUNDS = {
+    "minimum": " of at least {}",
+    "maximum": " of at most {}",
+    "exclusiveMinimum": " above {}",
+    "exclusiveMaximum": " below {}",
+    "minItems": " of {} or more items",
+    "maxItems": " of at most {} items",
+    "minLength": " of {} or more characters",
+    "maxLength": " of at most {} characters",
+    "pattern": " that matches {}",
+}
 
 
 class Problem(NamedTuple):
@@ -60,7 +71,7 @@ def path_text(path: KeyPath) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            text += f".{part}" if _BARE_KEY.fullmatch(part) else f".{json.dumps(part, ensure_ascii=False)}"
+            text += f".{part}" if _BARE_KEY.fullmatch(part) else f".{_string(part)}"
     return text.removeprefix(".")
 
 
@@ -73,11 +84,19 @@ def quoted(value: object) -> str:
             return "[]"
         case list():
             return "an array"
-        case bool() | str():
-            text = json.dumps(value, ensure_ascii=False)
+        case bool():
+            text = str(value).lower()
+        case str():
+            text = _string(value)
         case _:
             text = str(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _string(text: str) -> str:
+    """A string in quotes, all of it printable: a terminal or a log must not obey what a file holds."""
+    shown = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in shown)
 
 
 def suggestion(name: str, known: Collection[str]) -> str:
@@ -154,27 +173,13 @@ def _expectation(error: ValidationError, schema: Mapping[str, Any]) -> str:
 
 
 def _bounds(schema: Mapping[str, Any]) -> Iterator[str]:
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if low is not None and high is not None:
-        yield f" from {low} to {high}"
-    elif low is not None:
-        yield f" of at least {low}"
-    elif high is not None:
-        yield f" of at most {high}"
-    if "exclusiveMinimum" in schema:
-        yield f" above {schema['exclusiveMinimum']}"
-    if "exclusiveMaximum" in schema:
-        yield f" below {schema['exclusiveMaximum']}"
-    if "minItems" in schema:
-        yield f" of at least {schema['minItems']}"
-    if "maxItems" in schema:
-        yield f" of at most {schema['maxItems']}"
-    if "minLength" in schema:
-        yield f" of at least {schema['minLength']} characters"
-    if "maxLength" in schema:
-        yield f" of at most {schema['maxLength']} characters"
-    if "pattern" in schema:
-        yield f" that matches {schema['pattern']}"
+    words = _BOUNDS
+    if "minimum" in schema and "maximum" in schema:
+        yield f" from {schema['minimum']} to {schema['maximum']}"
+        words = {keyword: text for keyword, text in _BOUNDS.items() if keyword not in ("minimum", "maximum")}
+    for keyword, text in words.items():
+        if keyword in schema:
+            yield text.format(schema[keyword])
 
 
 def without(document: object, paths: Iterable[KeyPath]) -> Any:

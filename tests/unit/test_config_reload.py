@@ -1,0 +1,68 @@
+"""What a SIGHUP changes, what it leaves, and that it says so."""
+
+import pytest
+
+from fibatchd.config import parse, reload
+from fibatchd.config.reloading import FIXED
+
+FIXED_CHANGES = {
+    "server.listen": "server.listen = ['h:2']",
+    "server.data_dir": "server.data_dir = '/other'",
+    "server.plugin_dir": "server.plugin_dir = '/tmp'",
+    "storage.url": "storage.url = 'postgresql://h/d'",
+    "storage.password_file": "storage = {url = 'postgresql://h/d', password_file = '/dev/null'}",
+    "storage.pool_size": "storage.pool_size = 3",
+    "storage.statement_timeout_s": "storage.statement_timeout_s = 3",
+    "metrics.listen": "metrics.listen = ''",
+    "log.format": "log.format = 'json'",
+}
+
+
+def test_nothing_changed():
+    old = parse("")
+    assert reload(old, parse("")) == (old, [])
+
+
+def test_every_fixed_setting_has_a_case():
+    assert set(FIXED_CHANGES) == set(FIXED)
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_fixed_settings_stay_and_are_named(name):
+    old, new = parse(""), parse(FIXED_CHANGES[name])
+    config, ignored = reload(old, new)
+    assert name in ignored
+    assert config == old
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "server = {drain_s = 1, public_url = 'http://h'}",
+        "storage.min_free_bytes = 0",
+        "log.level = 'debug'",
+        "extensions.files = true",
+        "batches = {enabled = false, max_requests = 5}",
+        "tiers.free.daily_quota_usd = 3",
+        "[[models]]\nid = 'm'\nupstreams = [{url = 'echo:'}]",
+    ],
+)
+def test_everything_else_is_taken(text):
+    old, new = parse(""), parse(text)
+    assert new != old
+    assert reload(old, new) == (new, [])
+
+
+def test_the_rest_is_taken_beside_an_ignored_change():
+    config, ignored = reload(parse(""), parse("server = {listen = ['h:2'], drain_s = 5}"))
+    assert ignored == ["server.listen"]
+    assert config == parse("server.drain_s = 5")
+
+
+def test_certificates_are_replaced_but_tls_neither_begins_nor_ends():
+    plain = parse("")
+    one = parse("server = {tls_cert = '/dev/null', tls_key = '/dev/null'}")
+    other = parse("server = {tls_cert = '/dev/zero', tls_key = '/dev/zero'}")
+    assert reload(one, other) == (other, [])
+    assert reload(one, plain) == (one, ["server.tls_cert", "server.tls_key"])
+    assert reload(plain, one) == (plain, ["server.tls_cert", "server.tls_key"])
