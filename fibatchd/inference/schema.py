@@ -5,7 +5,6 @@ own: they name the field and what was expected there, and never quote a client's
 """
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 from jsonschema_rs import ValidationError
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_PRIVATE_USE = {surrogate: 0xF0000 + surrogate for surrogate in range(0xD800, 0xE000)}
 _LONGEST_NUMBER = 20  # characters: a longer one is not repeated
 _LONGEST_KEY = 64  # characters: a longer one is cut
 
@@ -40,11 +39,14 @@ class BodySchema:
     def problem(self, value: Any) -> Problem | None:
         """Return the first problem of a decoded JSON value (see `rawjson.decode`), or None if it is valid."""
         try:
-            if self._validator.is_valid(value):
-                return None
+            return self._first_problem(value)
         except UnicodeEncodeError:
-            # The validator cannot take a lone surrogate in a key. No schema names such a key: any other one does as well.
-            return self.problem(_without_surrogates(value))
+            # The validator cannot take a lone surrogate. No schema names one, so that any other character does as well.
+            return self._first_problem(_without_surrogates(value))
+
+    def _first_problem(self, value: Any) -> Problem | None:
+        if self._validator.is_valid(value):
+            return None
         error = _deepest(next(iter(self._validator.iter_errors(value))))
         param = _param(value, [*error.instance_path, *_key_at_fault(error)])
         sentence = self._sentence(error)
@@ -190,7 +192,5 @@ def _expected_otherwise(kind: Any) -> str:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Return the value with every lone surrogate in its keys replaced."""
-    if isinstance(value, dict):
-        return {_SURROGATE.sub("\ufffd", key): _without_surrogates(item) for key, item in value.items()}
-    return [_without_surrogates(item) for item in value] if isinstance(value, list) else value
+    """Return the value with each lone surrogate replaced by a private-use character, so that lengths and keys stay."""
+    return json.loads(json.dumps(value, ensure_ascii=False).translate(_PRIVATE_USE))
