@@ -14,13 +14,18 @@ from fibatchd.config.problems import KeyPath, Problem, path_text, suggestion
 
 Table = Mapping[str, Any]
 
-_HOST = re.compile(r"[A-Za-z0-9.-]+", re.ASCII)
+# Empty: every interface.
+_HOST = re.compile(r"[A-Za-z0-9.-]*", re.ASCII)
+# With the name that a unit gives its sockets by FileDescriptorName, or without.
+_INHERITED = re.compile(r"fd://[A-Za-z0-9._-]*", re.ASCII)
 _URL = re.compile(r"[!-~]+")
 _PORTS = range(65536)
 _ADDRESS_FORMS = "write host:port, [v6]:port, unix:/path or fd://"
 _UPSTREAM_FORMS = "write http://…, https://…, http+unix://%2Fpath%2Fto.sock/… or echo:"
 # The client itself writes these; a second one would make the request ambiguous.
-_CLIENT_HEADERS = frozenset({"connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"})
+_CLIENT_HEADERS = frozenset(
+    {"connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"}
+)
 
 
 def check_server(server: Table) -> Iterator[Problem]:
@@ -28,9 +33,9 @@ def check_server(server: Table) -> Iterator[Problem]:
     for i, address in _items(server.get("listen")):
         yield from check_listen(address, ("server", "listen", i))
     for i, proxy in _items(server.get("trusted_proxies")):
-        if proxy != "unix" and not _is_network(proxy):
+        if proxy != "unix:" and not _is_network(proxy):
             where: KeyPath = ("server", "trusted_proxies", i)
-            yield Problem(where, "is not an IP address, a network such as 10.0.0.0/8, or unix", True)
+            yield Problem(where, "is not an IP address, a network such as 10.0.0.0/8, or unix:", True)
     if (url := server.get("public_url")) is not None:
         parts = _split_url(url)
         if parts is None or parts.scheme not in ("http", "https") or parts.query or parts.fragment:
@@ -39,7 +44,7 @@ def check_server(server: Table) -> Iterator[Problem]:
 
 def check_listen(address: str, path: KeyPath) -> Iterator[Problem]:
     """An address to listen on."""
-    if address == "fd://" or (address.startswith("unix:/") and len(address) > len("unix:/")):
+    if _INHERITED.fullmatch(address) or (address.startswith("unix:/") and address != "unix:/"):
         return
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or int(port) not in _PORTS or not _is_host(host):

@@ -21,7 +21,7 @@ class Server:
     """[server]: the listener, its limits, and where the daemon keeps its things."""
 
     listen: tuple[str, ...] = ("127.0.0.1:8787",)
-    """`host:port`, `[v6]:port`, `unix:/path` or `fd://` (sockets handed over by systemd)."""
+    """`host:port`, `[v6]:port`, `:port`, `unix:/path`, or `fd://[NAME]` for sockets handed over by systemd."""
     public_url: str | None = None
     """Where clients reach this server, without a slash at the end; None: the address that the client used."""
     data_dir: Path = Path("fibatchd-data")
@@ -33,7 +33,7 @@ class Server:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     trusted_proxies: tuple[str, ...] = ()
-    """IP addresses and networks whose `Forwarded` and `X-Forwarded-*` count; `unix` stands for unix-socket peers."""
+    """IP addresses and networks whose `Forwarded` and `X-Forwarded-*` count; `unix:` stands for unix-socket peers."""
     plugin_dir: Path | None = None
 
 

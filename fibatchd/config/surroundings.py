@@ -4,6 +4,7 @@ Checked only for the daemon (and `check-config`). A command that just opens the 
 the daemon's credentials.
 """
 
+import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,39 @@ Table = Mapping[str, Any]
 
 
 def check_files(document: Table) -> Iterator[Problem]:
-    """Every file and folder that a setting names can be read."""
-    server = document.get("server", {})
-    for name in ("tls_cert", "tls_key"):
-        if name in server:
-            yield from _check_readable(server[name], ("server", name))
-    if (file := document.get("storage", {}).get("password_file")) is not None:
-        yield from _check_readable(file, ("storage", "password_file"))
+    """Every file and folder that a setting names is there, and certificates are what they should be."""
+    server, storage = document.get("server", {}), document.get("storage", {})
+    yield from _check_certificate(server)
     if "plugin_dir" in server and not Path(server["plugin_dir"]).is_dir():
         yield Problem(("server", "plugin_dir"), "is not a folder", True)
+    if "password_file" in storage:
+        yield from _check_readable(storage["password_file"], ("storage", "password_file"))
     for path, upstream in _upstreams(document):
         if "ca_file" in upstream:
-            yield from _check_readable(upstream["ca_file"], (*path, "ca_file"))
+            yield from _check_authorities(upstream["ca_file"], (*path, "ca_file"))
+
+
+def _check_certificate(server: Table) -> Iterator[Problem]:
+    names = [name for name in ("tls_cert", "tls_key") if name in server]
+    unreadable = [problem for name in names for problem in _check_readable(server[name], ("server", name))]
+    yield from unreadable
+    if len(names) == 2 and not unreadable:
+        try:
+            # A password is not asked for: a daemon has nobody to ask.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(server["tls_cert"], server["tls_key"], password="")
+        except (OSError, ValueError):
+            text = "is not a PEM certificate chain, or tls_key is not its key (in PEM, without a password)"
+            yield Problem(("server", "tls_cert"), text, True)
+
+
+def _check_authorities(file: str, path: KeyPath) -> Iterator[Problem]:
+    unreadable = list(_check_readable(file, path))
+    yield from unreadable
+    if not unreadable:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+        except (OSError, ValueError):
+            yield Problem(path, "holds no PEM certificates", True)
 
 
 def read_keys(document: Table, environ: Mapping[str, str]) -> tuple[dict[KeyPath, str], list[Problem]]:

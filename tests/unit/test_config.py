@@ -4,6 +4,7 @@ from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
+import trustme
 
 from fibatchd.config import Batches, Capabilities, Config, Price, Tier, load, parse, plugin_dir
 from fibatchd.errors import ConfigError
@@ -14,10 +15,11 @@ UPSTREAM = '[[models.upstreams]]\nurl = "http://h/v1"\n'
 
 SITE = """
 [server]
-listen = ["127.0.0.1:${PORT}", "[::1]:${PORT}", "unix:/run/fibatchd.sock", "fd://"]
+listen = ["127.0.0.1:${PORT}", "[::1]:${PORT}", "unix:/run/fibatchd.sock", "fd://", "fd://http", ":80"]
 public_url = "http://localhost:${PORT}/"
 data_dir = "${DIR}"
 drain_s = 10
+trusted_proxies = ["10.0.0.0/8", "::1", "unix:"]
 [storage]
 url = "${STORE}"
 [extensions]
@@ -80,10 +82,18 @@ def site():
 
 
 def test_server_and_storage(site):
-    assert site.server.listen == ("127.0.0.1:8787", "[::1]:8787", "unix:/run/fibatchd.sock", "fd://")
+    assert site.server.listen == (
+        "127.0.0.1:8787",
+        "[::1]:8787",
+        "unix:/run/fibatchd.sock",
+        "fd://",
+        "fd://http",
+        ":80",
+    )
     assert site.server.public_url == "http://localhost:8787"
     assert site.server.data_dir == Path("/data")
     assert site.server.drain_s == 10
+    assert site.server.trusted_proxies == ("10.0.0.0/8", "::1", "unix:")
     assert site.storage.url == "postgresql://u:pw@db/f"
     assert site.sqlite_path is None
 
@@ -238,6 +248,26 @@ def test_keys_from_files(tmp_path):
     key.write_text("two words")
     with pytest.raises(ConfigError, match="does not hold a key"):
         parse(text, environ={"CREDENTIALS_DIRECTORY": str(tmp_path)})
+
+
+def test_certificates(tmp_path):
+    authority = trustme.CA()
+    certificate, stranger = authority.issue_cert("localhost"), authority.issue_cert("localhost")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
+    stranger.private_key_pem.write_to_path(tmp_path / "other.pem")
+    text = """
+        server = { tls_cert = "${DIR}/cert.pem", tls_key = "${DIR}/key.pem" }
+        [[models]]
+        id = "m"
+        upstreams = [{ url = "https://h/v1", ca_file = "${DIR}/ca.pem" }]
+    """
+    config = parse(text, environ={"DIR": str(tmp_path)})
+    assert (config.server.tls_cert, config.server.tls_key) == (tmp_path / "cert.pem", tmp_path / "key.pem")
+    assert config.models[0].upstreams[0].ca_file == tmp_path / "ca.pem"
+    with pytest.raises(ConfigError, match="tls_key is not its key"):
+        parse(text.replace("key.pem", "other.pem"), environ={"DIR": str(tmp_path)})
 
 
 def test_a_command_that_only_opens_the_store_needs_nothing_of_the_daemons():

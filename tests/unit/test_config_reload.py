@@ -61,8 +61,8 @@ def test_the_rest_is_taken_beside_an_ignored_change():
 
 def test_certificates_are_replaced_but_tls_neither_begins_nor_ends():
     plain = parse("")
-    one = parse("server = {tls_cert = '/dev/null', tls_key = '/dev/null'}")
-    other = parse("server = {tls_cert = '/dev/zero', tls_key = '/dev/zero'}")
+    one = parse("server = {tls_cert = 'a.pem', tls_key = 'a.key'}", store_only=True)
+    other = parse("server = {tls_cert = 'b.pem', tls_key = 'b.key'}", store_only=True)
     assert reload(one, other) == (other, [])
     assert reload(one, plain) == (one, ["server.tls_cert", "server.tls_key"])
     assert reload(plain, one) == (plain, ["server.tls_cert", "server.tls_key"])
