@@ -1,0 +1,56 @@
+"""How many interactive requests are on each model: what batch work yields to.
+
+Three sources add up: the calls that this process serves, those that the other daemons on the database serve, and what
+an upstream's own metrics report of clients that are not ours.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+
+def _nobody(_model_id: str) -> None:
+    pass
+
+
+class Load:
+    """Counts by model id. `on_change` is called with the model's id after each change, from the trio thread; whoever
+    schedules sets it."""
+
+    def __init__(self, on_change: Callable[[str], None] = _nobody) -> None:
+        self.on_change = on_change
+        self._own: Counter[str] = Counter()
+        self._peers: Mapping[str, int] = {}
+        self._reported: dict[str, int] = {}
+
+    @contextmanager
+    def enter(self, model_id: str) -> Iterator[None]:
+        """Count one interactive request for as long as the block runs."""
+        self._own[model_id] += 1
+        self.on_change(model_id)
+        try:
+            yield
+        finally:
+            self._own[model_id] -= 1
+            self.on_change(model_id)
+
+    def interactive(self, model_id: str) -> int:
+        """Return the requests on a model that are no batch's, as far as is known."""
+        return self._own[model_id] + self._peers.get(model_id, 0) + self._reported.get(model_id, 0)
+
+    def own(self) -> dict[str, int]:
+        """Return what this process serves, for its peers to know; models without any are left out."""
+        return dict(+self._own)
+
+    def set_peers(self, counts: Mapping[str, int]) -> None:
+        """Replace what the other daemons serve."""
+        before, self._peers = self._peers, dict(counts)
+        for model_id in before.keys() | self._peers.keys():
+            if before.get(model_id, 0) != self._peers.get(model_id, 0):
+                self.on_change(model_id)
+
+    def report(self, model_id: str, count: int) -> None:
+        """Set what a model's upstreams serve besides the requests sent from here and from the peers; 0: nothing known."""
+        if self._reported.get(model_id, 0) != count:
+            self._reported[model_id] = count
+            self.on_change(model_id)
