@@ -240,6 +240,8 @@ def _explain(error: msgspec.DecodeError, text: bytes, expected: str) -> Never:
     if found is None:
         raise InvalidJson("not JSON: the text is empty or ends too early") from None
     reason, offset = found[1], int(found[2])
+    if reason == "trailing characters":
+        offset -= 1  # here msgspec points behind the character
     if text.startswith((b"NaN", b"Infinity"), offset):
         reason = "NaN and Infinity are not allowed"
     before = text[:offset].decode(errors="replace")
