@@ -58,6 +58,11 @@ class StoreUnavailable(StoreError):
     """The database is gone, full, locked or read-only: nothing was stored. Raised by every store call; it may pass."""
 
 
+class StoreUncertain(StoreUnavailable):
+    """The database was lost in the very commit and did not come back in time to tell: the script is stored whole or not
+    at all. Raised by a write of the PostgreSQL driver. Whoever claimed so may hold what it does not know of."""
+
+
 class StoreConflict(StoreError):
     """A unique value exists already. Raised by an insert; the transaction was rolled back."""
 

@@ -1,7 +1,8 @@
 """Which driver serves a storage URL: the only place, with the drivers' own modules, that names them."""
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from fibatchd.errors import ConfigError
@@ -9,6 +10,7 @@ from fibatchd.store.interface import Store
 from fibatchd.store.migrate import Migration
 
 
+@contextlib.asynccontextmanager
 async def open_store(
     url: str,
     data_dir: Path,
@@ -16,21 +18,39 @@ async def open_store(
     migrations: list[Migration],
     exclusive: bool,
     min_free_bytes: int = 0,
-    clock: Callable[[], float] = time.time,
-) -> Store:
-    """Open the store at `sqlite:FILE` (inside `data_dir` unless absolute) or `postgresql://…`, migrated.
+    password_file: Path | None = None,
+    pool_size: int = 10,
+    statement_timeout_s: float = 30,
+    clock: Callable[[], float] | None = None,
+) -> AsyncIterator[Store]:
+    """Hold the store at `sqlite:FILE` (inside `data_dir` unless absolute) or `postgresql://…` open, migrated, for as long
+    as the block runs.
 
-    `exclusive` is for a daemon, which alone may serve an SQLite file. Raises StoreUnavailable, StoreInUse, StoreTooNew;
+    `exclusive` is for a daemon, which alone may serve an SQLite file; several may share a PostgreSQL. The other settings
+    are those of [storage]; `clock` takes the place of the store's own. Raises StoreUnavailable, StoreInUse, StoreTooNew;
     ConfigError for any other URL.
     """
-    if url.startswith("sqlite:"):
+    scheme = url.partition(":")[0]
+    if scheme == "sqlite":
         from fibatchd.store.sqlite import open_sqlite  # a driver is imported only where it is used
 
-        return await open_sqlite(
+        file = await open_sqlite(
             data_dir / url.removeprefix("sqlite:"),
             migrations=migrations,
             exclusive=exclusive,
             min_free_bytes=min_free_bytes,
-            clock=clock,
+            clock=clock or time.time,
         )
-    raise ConfigError([f"storage.url: {url.split(':')[0]}: not a known store; use sqlite:FILE or postgresql://…"])
+        try:
+            yield file
+        finally:
+            await file.aclose()
+    elif scheme == "postgresql":
+        from fibatchd.store.postgres import open_postgres
+        from fibatchd.store.postgres_connections import Server
+
+        server = Server(url, password_file, statement_timeout_s)
+        async with open_postgres(server, migrations=migrations, pool_size=pool_size, clock=clock) as shared:
+            yield shared
+    else:
+        raise ConfigError([f"storage.url: {scheme}: not a known store; use sqlite:FILE or postgresql://…"])

@@ -3,7 +3,7 @@
 import pytest
 
 from fibatchd.store import migrate
-from fibatchd.store.sqlite import open_sqlite
+from fibatchd.store.opening import open_store
 
 
 class Clock:
@@ -24,8 +24,13 @@ def clock():
     return Clock()
 
 
-@pytest.fixture(params=["sqlite"])
-async def store(request, tmp_path, clock):
-    opened = await open_sqlite(tmp_path / "fibatchd.db", migrations=migrate.core(), exclusive=True, clock=clock)
-    yield opened
-    await opened.aclose()
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request):
+    """Where a new and empty store is."""
+    return "sqlite:fibatchd.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+async def store(store_url, tmp_path, clock):
+    async with open_store(store_url, tmp_path, migrations=migrate.core(), exclusive=True, clock=clock) as opened:
+        yield opened

@@ -1,0 +1,67 @@
+"""What leaves the PostgreSQL driver for an exception inside it, and which faults another try may not meet."""
+
+import asyncpg
+import trio
+
+from fibatchd.errors import StoreConflict, StoreError, StoreUnavailable
+
+DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, trio.TooSlowError)
+"""All that may come out of a call of asyncpg, a deadline of ours included."""
+
+_CONNECTION_LOST = (
+    OSError,
+    asyncpg.PostgresConnectionError,  # class 08, and connections that asyncpg found closed
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.IdleInTransactionSessionTimeoutError,  # this process was stopped for a while
+    asyncpg.exceptions.IdleSessionTimeoutError,
+    asyncpg.InternalClientError,
+)
+_RUN_AGAIN = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.InvalidCachedStatementError,  # another daemon migrated a table under a prepared statement
+    asyncpg.OutdatedSchemaCacheError,
+)
+_UNAVAILABLE = (
+    *_CONNECTION_LOST,
+    *_RUN_AGAIN,
+    trio.TooSlowError,
+    asyncpg.QueryCanceledError,  # the statement time-out
+    asyncpg.LockNotAvailableError,
+    asyncpg.InsufficientResourcesError,  # disk full, out of memory, too many connections
+    asyncpg.CannotConnectNowError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.PostgresSystemError,
+    asyncpg.DataCorruptedError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.TargetServerAttributeNotMatched,
+)
+
+
+def connection_lost(error: BaseException) -> bool:
+    """Whether the error says that the connection is of no more use, so that one just made may do better."""
+    return isinstance(error, _CONNECTION_LOST) or (
+        type(error) is asyncpg.InterfaceError and "closed" in str(error)  # asyncpg has no class for it
+    )
+
+
+def worth_another_run(error: BaseException) -> bool:
+    """Whether a script that met this before its commit may well succeed when it is run again at once."""
+    return isinstance(error, _RUN_AGAIN) or connection_lost(error)
+
+
+def translated(error: BaseException) -> StoreError:
+    """Return the store's exception for one of DRIVER_ERRORS."""
+    if isinstance(error, _UNAVAILABLE) or connection_lost(error):
+        return StoreUnavailable(f"the database cannot be used now: {_text(error)}")
+    if isinstance(error, asyncpg.IntegrityConstraintViolationError):
+        return StoreConflict(_text(error))
+    return StoreError(_text(error))
+
+
+def _text(error: BaseException) -> str:
+    # No detail of a server's error, no text of asyncpg's own: both quote values, and those may be what clients sent.
+    quotes = isinstance(error, asyncpg.InterfaceError) or not error.args
+    return type(error).__name__ if quotes else f"{type(error).__name__}: {error.args[0]}"

