@@ -10,6 +10,8 @@ CREATE TABLE accounts (
     created_at DOUBLE PRECISION NOT NULL
 );
 
+CREATE INDEX accounts_deleted ON accounts (id) WHERE status = 'deleted';
+
 CREATE TABLE keys (
     id TEXT PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES accounts (id),
@@ -59,6 +61,7 @@ CREATE TABLE batches (
     cost BIGINT NOT NULL DEFAULT 0,
     cost_unknown BIGINT NOT NULL DEFAULT 0,
     first_number BIGINT,
+    reserved INTEGER NOT NULL DEFAULT 0,
     model TEXT,
     metadata TEXT,
     errors TEXT,
@@ -172,6 +175,7 @@ CREATE TABLE jobs (
 );
 CREATE INDEX jobs_due ON jobs (kind, due_at);
 CREATE INDEX jobs_subject ON jobs (subject);
+CREATE INDEX jobs_leased ON jobs (lease) WHERE lease IS NOT NULL;
 
 -- Models that the operator drains by the API; those drained by configuration are not here.
 CREATE TABLE drained_models (
@@ -184,3 +188,11 @@ CREATE TABLE sequences (
     next BIGINT NOT NULL
 );
 INSERT INTO sequences (name, next) VALUES ('requests', 1), ('lanes', 1), ('daemons', 1);
+
+-- The last transaction of each connection, by which one whose commit got no answer is looked up. Its rows change with
+-- every transaction, so they stay on their page.
+CREATE TABLE receipts (
+    connection BIGINT PRIMARY KEY,
+    number BIGINT NOT NULL,
+    written_at TIMESTAMPTZ NOT NULL
+) WITH (fillfactor = 50);
