@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.requests import Claimed
-from fibatchd.errors import LeaseLost
 from fibatchd.store.accounts import ACCOUNT_WIDTH, account_from, key_from
+from fibatchd.store.fence import pass_fence
 from fibatchd.store.interface import NOW, Many, Query, Row, Script
 from fibatchd.store.spending import utc_day
 
@@ -67,11 +67,13 @@ def candidates(model: str) -> Script[tuple[list[Candidate], float]]:
     return [_candidate(row) for row in rows], now
 
 
+# Materialized, for a planner that ran a locking subquery again for each row would take more than the limit.
 _TAKE = """
-UPDATE requests SET status = 'running', attempts = attempts + 1, lease = ?, started_at = ?
-WHERE number IN (
+WITH due AS MATERIALIZED (
     SELECT number FROM requests WHERE lane = ? AND status = 'queued' AND due_at <= ?
     ORDER BY due_at DESC, number LIMIT ? FOR UPDATE SKIP LOCKED)
+UPDATE requests SET status = 'running', attempts = attempts + 1, lease = ?, started_at = ?
+WHERE number IN (SELECT number FROM due)
 RETURNING number, attempts
 """
 _NEXT_DUE = "SELECT MIN(due_at) FROM requests WHERE lane = ? AND status = 'queued'"
@@ -82,9 +84,7 @@ def claim(daemon: int, takes: Sequence[tuple[int, int]], may_run: Callable[[Cand
 
     `may_run` is asked about each lane again. Raises LeaseLost where the daemon's own row is gone or past its deadline.
     """
-    ((now,),) = yield NOW
-    if not (yield Query("SELECT 1 FROM daemons WHERE id = ? AND deadline > ? FOR SHARE", (daemon, now))):
-        raise LeaseLost("this daemon's leases ran out")
+    now = yield from pass_fence(daemon)
     rows = yield Query(_OF_LANES, (utc_day(now), [lane for lane, _ in takes], now))
     open_lanes = {c.lane: c for c in map(_candidate, rows) if may_run(c, now)}
     claimed: list[tuple[Candidate, int, int]] = []
@@ -92,7 +92,7 @@ def claim(daemon: int, takes: Sequence[tuple[int, int]], may_run: Callable[[Cand
     for lane, count in takes:
         if (candidate := open_lanes.get(lane)) is None:
             continue
-        got = yield Query(_TAKE, (daemon, now, lane, now, count))
+        got = yield Query(_TAKE, (lane, now, count, daemon, now))
         claimed += [(candidate, number, attempt) for number, attempt in got]
         if len(got) < count:
             ((dry[lane],),) = yield Query(_NEXT_DUE, (lane,))

@@ -7,7 +7,8 @@ of the handler's, which ends with `yield from done(job)`.
 from dataclasses import dataclass
 
 from fibatchd.ids import new_id
-from fibatchd.store.interface import NOW, Notify, Query, Script, one
+from fibatchd.store.fence import pass_fence
+from fibatchd.store.interface import Notify, Query, Script, one
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ def enqueue(kind: str, subject: str, due_at: float, *, unique: bool = False) -> 
 
 
 def take(kind: str, daemon: int) -> Script[Job | None]:
-    """Take the next job of a kind that is due, counting an attempt; None where there is none."""
-    ((now,),) = yield NOW
+    """Take the next job of a kind that is due, counting an attempt; None where there is none. Raises LeaseLost."""
+    now = yield from pass_fence(daemon)
     row = one(
         (
             yield Query(

@@ -11,6 +11,7 @@ import msgspec
 from fibatchd.domain.requests import Failure
 from fibatchd.store import spending
 from fibatchd.store.ending import Policy, finish_if_done
+from fibatchd.store.fence import pass_fence
 from fibatchd.store.interface import NOW, Many, Notify, Query, Row, Script
 
 LEASE_S = 15.0
@@ -63,15 +64,16 @@ def lost_daemons(*, all_of_them: bool = False) -> Script[list[int]]:
 
 
 def forget(daemon: int) -> Script[None]:
-    """Remove the row of a daemon that holds nothing any more."""
+    """Remove the row of a daemon that holds nothing any more but places."""
+    yield Query("DELETE FROM daemons WHERE id = ?", (daemon,))  # first: it waits for whoever is passing the fence
     yield Query("DELETE FROM places WHERE daemon = ?", (daemon,))
-    yield Query("DELETE FROM daemons WHERE id = ?", (daemon,))
 
 
+_HELD = "SELECT r.number, l.batch_id FROM requests r JOIN lanes l ON l.id = r.lane WHERE r.lease = ? LIMIT ?"
 _LOST = """
 SELECT r.number, r.attempts, l.id, b.id, b.account_id, l.model, b.closed_as
 FROM requests r JOIN lanes l ON l.id = r.lane JOIN batches b ON b.id = l.batch_id
-WHERE r.number = ANY(?) ORDER BY b.id, r.number
+WHERE r.number = ANY(?) AND r.lease = ? ORDER BY b.id, r.number
 """
 
 
@@ -83,14 +85,24 @@ def take_over(daemon: int, max_attempts: int, policy: Policy) -> Script[int]:
     rows = yield Query("SELECT id FROM daemons WHERE id = ? FOR UPDATE", (daemon,))
     if not rows:
         return 0
-    ((now,),) = yield NOW
-    yield Query("UPDATE daemons SET deadline = ? WHERE id = ? AND deadline > ?", (now, daemon, now))
-    yield Query("UPDATE jobs SET lease = NULL WHERE lease = ?", (daemon,))
-    numbers = yield Query("SELECT number FROM requests WHERE lease = ? LIMIT ?", (daemon, TAKE_OVER_CHUNK))
-    if not numbers:
-        return 0
-    lost = yield Query(_LOST, ([number for (number,) in numbers],))
-    yield Query("SELECT 1 FROM batches WHERE id = ANY(?) ORDER BY id FOR UPDATE", (sorted({row[3] for row in lost}),))
+    # No time is before 0: neither a renewal nor a claim that began before the deadline gets past this any more.
+    yield Query("UPDATE daemons SET deadline = 0 WHERE id = ?", (daemon,))
+    for (kind,) in (yield Query("UPDATE jobs SET lease = NULL WHERE lease = ? RETURNING kind", (daemon,))):
+        yield Notify("jobs", kind)
+    held = yield Query(_HELD, (daemon, TAKE_OVER_CHUNK))
+    batch_ids = sorted({batch_id for _, batch_id in held})
+    yield Query("SELECT 1 FROM batches WHERE id = ANY(?) ORDER BY id FOR UPDATE", (batch_ids,))
+    # Read under the lock: until then the daemon might still record, and the batches be closed.
+    lost = yield Query(_LOST, ([number for number, _ in held], daemon))
+    if lost:
+        ((now,),) = yield NOW
+        yield from _requeue(daemon, lost, max_attempts, now)
+        yield from _count_lost(lost, max_attempts, now)
+        yield from finish_if_done(batch_ids, policy, now)
+    return len(held)
+
+
+def _requeue(daemon: int, lost: list[Row], max_attempts: int, now: float) -> Script[None]:
     failure = Failure("upstream_error", LOST_MESSAGE, 502)
     yield Many(
         "UPDATE requests SET status = ?, lease = NULL, due_at = 0, ended_at = ?, error_code = ?, error_message = ?, "
@@ -101,9 +113,6 @@ def take_over(daemon: int, max_attempts: int, policy: Policy) -> Script[int]:
             for number, tries, *_ in lost
         ],
     )  # fmt: skip
-    yield from _count_lost(lost, max_attempts, now)
-    yield from finish_if_done(sorted({row[3] for row in lost}), policy, now)
-    return len(lost)
 
 
 def _count_lost(lost: list[Row], max_attempts: int, now: float) -> Script[None]:
@@ -136,12 +145,14 @@ def _count_lost(lost: list[Row], max_attempts: int, now: float) -> Script[None]:
         yield Notify("work", model)
 
 
-def hold_places(daemon: int, model: str, wanted: int, limit: int) -> Script[int]:
-    """Ask for `wanted` of a model's `limit` places at the upstream, counted over all daemons; return how many are held.
+def hold_places(daemon: int, model: str, wanted: int, limit: int, *, in_use: int = 0) -> Script[int]:
+    """Ask for `wanted` of a model's `limit` places at the upstream, counted over all daemons; return how many this one
+    may use from now on. Below `in_use`, nothing more may start until so many have ended.
 
-    What the others hold is never taken from them here: they give back what they do not need at their own next call,
-    and what is free is shared by what each wants.
+    What others hold is never taken from them here, and places in use stay held: so the sum is within the limit at any
+    instant. Who holds more than its share shrinks at its own next calls. Raises LeaseLost.
     """
+    yield from pass_fence(daemon)
     yield Query(
         "INSERT INTO places (model, daemon, held, wanted) VALUES (?, 0, 0, 0) ON CONFLICT (model, daemon) DO NOTHING",
         (model,),
@@ -149,17 +160,22 @@ def hold_places(daemon: int, model: str, wanted: int, limit: int) -> Script[int]
     yield Query("SELECT 1 FROM places WHERE model = ? AND daemon = 0 FOR UPDATE", (model,))
     rows = yield Query("SELECT held, wanted FROM places WHERE model = ? AND daemon NOT IN (0, ?)", (model, daemon))
     free = max(0, limit - sum(held for held, _ in rows))
-    asking = sorted([want for _, want in rows if want] + [wanted])
-    share, left = 0, limit
-    for index, want in enumerate(asking):
-        share = left // (len(asking) - index)
-        if want >= share:
-            break
-        left -= want
-    held = min(wanted, free, share if wanted >= share else wanted)
+    granted: int = min(wanted, free, _share(limit, [wanted, *(want for _, want in rows)]))
     yield Query(
         "INSERT INTO places (model, daemon, held, wanted) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (model, daemon) DO UPDATE SET held = excluded.held, wanted = excluded.wanted",
-        (model, daemon, held, wanted),
+        (model, daemon, max(granted, in_use), wanted),
     )
-    return int(held)
+    return granted
+
+
+def _share(limit: int, wants: list[int]) -> int:
+    """Return the most that anyone may hold: those who want little have it, the others share the rest evenly. Rounded
+    up, so that no place stays empty; who comes first has the odd ones."""
+    left = limit
+    for index, want in enumerate(sorted(wants)):
+        share = -(-left // (len(wants) - index))
+        if want >= share:
+            return share
+        left -= want
+    return limit
