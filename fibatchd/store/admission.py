@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fibatchd.domain import states
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import NewRequest
+from fibatchd.errors import StoreUnavailable
 from fibatchd.store import jobs
 from fibatchd.store.ending import COLUMNS, Policy, finish_if_done
 from fibatchd.store.interface import NOW, Insert, Notify, Query, Row, Script, one
@@ -74,12 +75,18 @@ class Reserved:
 
 
 def replay(account_id: str, key: IdempotencyKey) -> Script[Replay | None]:
-    """Return what this key was used for, None where it is new."""
+    """Return what this key was used for, None where it is new or forgotten."""
+    ((now,),) = yield NOW
+    return (yield from _bound(account_id, key, now))
+
+
+def _bound(account_id: str, key: IdempotencyKey, now: float) -> Script[Replay | None]:
     row = one(
         (
             yield Query(
-                "SELECT route, fingerprint, batch_id FROM idempotency WHERE account_id = ? AND key = ?",
-                (account_id, key.key),
+                "SELECT route, fingerprint, batch_id FROM idempotency WHERE account_id = ? AND key = ? "
+                "AND (forget_at IS NULL OR forget_at > ?)",
+                (account_id, key.key, now),
             )
         )
     )
@@ -106,20 +113,31 @@ def insert(new: NewBatch, status: str) -> Script[None]:
 
 
 def reserve(batch_id: str, models: Sequence[str], total: int) -> Script[Reserved]:
-    """Take numbers for `total` requests and a lane for each model."""
+    """Take numbers for `total` requests of a batch stored before, and a lane for each model. The batch's row keeps the
+    numbers, so that a purge finds the requests of a batch that was given up half-way."""
     take = "UPDATE sequences SET next = next + ? WHERE name = ? RETURNING next - ?"
     ((first,),) = yield Query(take, (total, "requests", total))
     ((lane,),) = yield Query(take, (len(models), "lanes", len(models)))
+    ((_,),) = yield Query(
+        "UPDATE batches SET first_number = ?, reserved = ? WHERE id = ? RETURNING id", (first, total, batch_id)
+    )
     return Reserved(batch_id, first, {model: lane + index for index, model in enumerate(models)})
 
 
+_UNOPENED = "prepared = 0 AND closed_as IS NULL AND ended_at IS NULL AND deleted_at IS NULL"
 _REQUEST_COLUMNS = (
     "number", "lane", "status", "ended_at", "request_id", "error_code", "error_message", "error_status"
 )  # fmt: skip
 
 
-def append(reserved: Reserved, offset: int, requests: Sequence[NewRequest]) -> Script[None]:
-    """Store requests at positions `offset` on. One that has failed its own check is stored as failed."""
+def append(reserved: Reserved, offset: int, requests: Sequence[NewRequest]) -> Script[bool]:
+    """Store requests at positions `offset` on. One that has failed its own check is stored as failed.
+
+    False where the batch was given up, closed or deleted meanwhile; then nothing is stored.
+    """
+    # The lock holds off deleting, and so purging: no row comes after the purge that nobody would find again.
+    if not (yield Query(f"SELECT 1 FROM batches WHERE id = ? AND {_UNOPENED} FOR SHARE", (reserved.batch_id,))):
+        return False
     ((now,),) = yield NOW
     numbers = range(reserved.first + offset, reserved.first + offset + len(requests))
     rows: list[Row] = []
@@ -132,12 +150,13 @@ def append(reserved: Reserved, offset: int, requests: Sequence[NewRequest]) -> S
     yield Insert("requests", _REQUEST_COLUMNS, rows)
     bodies = [(number, request.custom_id, request.body) for number, request in zip(numbers, requests, strict=True)]
     yield Insert("request_bodies", ("number", "custom_id", "body"), bodies)
+    return True
 
 
 def unfinished(account_id: str, *, besides: str) -> Script[tuple[int, int]]:
     """Count an account's unfinished batches and their unfinished requests, without the batch `besides`. Holds the
     account against other creates until the transaction ends."""
-    yield Query("SELECT 1 FROM accounts WHERE id = ? FOR UPDATE", (account_id,))
+    yield Query("SELECT 1 FROM accounts WHERE id = ? FOR NO KEY UPDATE", (account_id,))
     ((batches, requests),) = yield Query(
         "SELECT COUNT(*), CAST(COALESCE(SUM(queued + running), 0) AS BIGINT) FROM batches WHERE account_id = ? "
         "AND ended_at IS NULL AND deleted_at IS NULL AND status <> 'staging' AND id <> ?",
@@ -156,13 +175,19 @@ def over_limit(account_id: str, batch_id: str, requests: int, limits: Limits) ->
     return None
 
 
-def open_batch(reserved: Reserved, queued: Mapping[str, int], failed: int, total: int) -> Script[None]:
-    """Make a batch's stored requests claimable: counters, lanes, and word to the pools. `queued` is by model."""
-    yield Query(
-        "UPDATE batches SET status = ?, prepared = 1, total = ?, queued = ?, failed = ?, first_number = ? WHERE id = ?",
-        (states.VALIDATING, total, sum(queued.values()), failed, reserved.first, reserved.batch_id),
+def open_batch(reserved: Reserved, queued: Mapping[str, int], failed: int, total: int) -> Script[bool]:
+    """Make a batch's stored requests claimable: counters, lanes, and word to the pools. `queued` is by model.
+
+    False where the batch was given up, closed or deleted meanwhile; then nothing is done.
+    """
+    rows = yield Query(
+        f"UPDATE batches SET status = ?, prepared = 1, total = ?, queued = ?, failed = ? WHERE id = ? AND {_UNOPENED} "
+        "RETURNING account_id",
+        (states.VALIDATING, total, sum(queued.values()), failed, reserved.batch_id),
     )
-    ((account_id,),) = yield Query("SELECT account_id FROM batches WHERE id = ?", (reserved.batch_id,))
+    if not rows:
+        return False
+    ((account_id,),) = rows
     yield Insert(
         "lanes",
         ("id", "batch_id", "account_id", "model", "queued"),
@@ -170,6 +195,7 @@ def open_batch(reserved: Reserved, queued: Mapping[str, int], failed: int, total
     )
     for model in reserved.lanes:
         yield Notify("work", model)
+    return True
 
 
 def publish(
@@ -182,7 +208,7 @@ def publish(
     key: IdempotencyKey | None,
 ) -> Script[Batch | Replay | OverLimit]:
     """Make a staged batch visible and claimable, unless its key was used meanwhile or a limit would be passed; then the
-    staged rows stay for `abandon`."""
+    staged rows stay for `abandon`. Raises StoreUnavailable where the batch was taken for abandoned before."""
     limit = yield from over_limit(new.account_id, new.id, sum(queued.values()), limits)
     if key is not None:
         # First of all: a call that repeats one which has just succeeded is answered with its batch, also at the limit.
@@ -191,7 +217,8 @@ def publish(
             return earlier
     if limit is not None:
         return limit
-    yield from open_batch(reserved, queued, failed, sum(queued.values()) + failed)
+    if not (yield from open_batch(reserved, queued, failed, sum(queued.values()) + failed)):
+        raise StoreUnavailable("the batch was given up before all of it was stored")
     ((now,),) = yield NOW
     yield from finish_if_done([new.id], policy, now)
     ((*row,),) = yield Query(f"SELECT {COLUMNS} FROM batches WHERE id = ?", (new.id,))
@@ -200,19 +227,25 @@ def publish(
 
 def claim_key(account_id: str, key: IdempotencyKey, batch_id: str, *, write: bool) -> Script[Replay | None]:
     """Bind an idempotency key to a batch; return what it was bound to before, if it was."""
+    ((now,),) = yield NOW
     if write:
         rows = yield Query(
             "INSERT INTO idempotency (account_id, key, route, fingerprint, batch_id) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (account_id, key) DO NOTHING RETURNING key",
-            (account_id, key.key, key.route, key.fingerprint, batch_id),
+            "ON CONFLICT (account_id, key) DO UPDATE SET route = excluded.route, fingerprint = excluded.fingerprint, "
+            "batch_id = excluded.batch_id, forget_at = NULL WHERE idempotency.forget_at <= ? RETURNING key",
+            (account_id, key.key, key.route, key.fingerprint, batch_id, now),
         )
         if rows:
             return None
-    return (yield from replay(account_id, key))
+    return (yield from _bound(account_id, key, now))
 
 
 def abandon(batch_id: str) -> Script[None]:
-    """Leave a staged batch to be purged: its call failed."""
+    """Leave a staged batch to be purged, its call having failed. One that was published after all stays as it is."""
     ((now,),) = yield NOW
-    yield Query("UPDATE batches SET deleted_at = ? WHERE id = ? AND status = 'staging'", (now, batch_id))
-    yield from jobs.enqueue("purge", batch_id, now)
+    rows = yield Query(
+        "UPDATE batches SET deleted_at = ? WHERE id = ? AND status = 'staging' AND deleted_at IS NULL RETURNING id",
+        (now, batch_id),
+    )
+    if rows:
+        yield from jobs.enqueue("purge", batch_id, now)

@@ -61,7 +61,9 @@ def cancel(account_id: str, batch_id: str, api: str, policy: Policy) -> Script[B
     if batch is None:
         return None
     batch = yield from lock(batch_id)
-    if batch is None or batch.status not in states.CLAIMABLE:
+    if batch is None or batch.deleted_at is not None:
+        return None
+    if batch.status not in states.CLAIMABLE:
         return batch
     ((now,),) = yield NOW
     yield from close(batch, "cancelled", now)

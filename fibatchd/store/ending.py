@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from fibatchd.domain import states
 from fibatchd.domain.batches import Batch
 from fibatchd.store import jobs
-from fibatchd.store.interface import Notify, Query, Script
+from fibatchd.store.interface import NOW, Notify, Query, Script
 
 BatchHook = Callable[[Batch], Script[None]]
 
@@ -41,8 +41,9 @@ def close(batch: Batch, closed_as: str, now: float) -> Script[None]:
     yield Notify("closed", batch.id)
 
 
-def expire(batch_id: str, policy: Policy, now: float) -> Script[None]:
-    """Close a batch whose completion window is over."""
+def expire(batch_id: str, policy: Policy) -> Script[None]:
+    """Close a batch whose completion window is over, by the store's clock."""
+    ((now,),) = yield NOW
     rows = yield Query(
         f"SELECT {COLUMNS} FROM batches WHERE id = ? AND expires_at <= ? AND closed_as IS NULL AND ended_at IS NULL "
         "AND deleted_at IS NULL AND status <> 'finalizing' FOR UPDATE",
@@ -54,8 +55,9 @@ def expire(batch_id: str, policy: Policy, now: float) -> Script[None]:
         yield from finish_if_done([batch_id], policy, now)
 
 
-def fail(batch_id: str, code: str, message: str, policy: Policy, now: float) -> Script[None]:
+def fail(batch_id: str, code: str, message: str, policy: Policy) -> Script[None]:
     """Close a batch whose owner is no longer valid: what has not started fails with `batch_failed`."""
+    ((now,),) = yield NOW
     rows = yield Query(
         f"SELECT {COLUMNS} FROM batches WHERE id = ? AND closed_as IS NULL AND ended_at IS NULL "
         "AND deleted_at IS NULL AND status <> 'finalizing' FOR UPDATE",
@@ -91,8 +93,8 @@ def finish_if_done(batch_ids: Sequence[str], policy: Policy, now: float) -> Scri
 
 
 def end(batch: Batch, policy: Policy, now: float) -> Script[None]:
-    """Give a locked batch its final status. Already final: nothing happens, so that a job may come twice."""
-    if batch.is_final:
+    """Give a locked batch its final status. Final or deleted: nothing happens, so that a job may come twice or late."""
+    if batch.is_final or batch.deleted_at is not None:
         return
     status = states.final_status(
         cancelled=batch.cancelling_at is not None,

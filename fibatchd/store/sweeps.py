@@ -1,6 +1,5 @@
 """Scripts of the housekeeping: windows that close, results whose time is over, rows left to purge, keys to forget."""
 
-from fibatchd.domain.accounts import DELETED
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import Failure
 from fibatchd.store.batches import discard
@@ -22,7 +21,7 @@ def due_to_expire(limit: int) -> Script[list[str]]:
 
 
 def due_to_delete(limit: int) -> Script[list[str]]:
-    """Return finished batches whose retention is over, and those of deleted accounts that nothing runs of."""
+    """Return finished batches whose retention is over, and all those of deleted accounts."""
     ((now,),) = yield NOW
     rows = yield Query(
         "SELECT id FROM batches WHERE delete_at <= ? AND delete_at IS NOT NULL AND deleted_at IS NULL LIMIT ?",
@@ -30,8 +29,8 @@ def due_to_delete(limit: int) -> Script[list[str]]:
     )
     orphans = yield Query(
         "SELECT b.id FROM accounts a JOIN batches b ON b.account_id = a.id "
-        "WHERE a.status = ? AND b.deleted_at IS NULL AND b.running = 0 AND b.ended_at IS NOT NULL LIMIT ?",
-        (DELETED, limit),
+        "WHERE a.status = 'deleted' AND b.deleted_at IS NULL AND b.ended_at IS NOT NULL LIMIT ?",
+        (limit,),
     )
     return sorted({batch_id for (batch_id,) in rows + orphans})
 
@@ -50,9 +49,10 @@ def owners_gone(limit: int) -> Script[list[str]]:
 
 
 def delete_ended(batch_id: str, policy: Policy) -> Script[None]:
-    """Delete a batch whose time is over, unless somebody did."""
+    """Delete a finished batch whose time is over, unless somebody did."""
     rows = yield Query(
-        f"SELECT {COLUMNS} FROM batches WHERE id = ? AND deleted_at IS NULL AND running = 0 FOR UPDATE", (batch_id,)
+        f"SELECT {COLUMNS} FROM batches WHERE id = ? AND deleted_at IS NULL AND ended_at IS NOT NULL FOR UPDATE",
+        (batch_id,),
     )
     ((now,),) = yield NOW
     for row in rows:
@@ -63,7 +63,8 @@ def stale_staging(older_than_s: float, *, all_of_them: bool = False) -> Script[l
     """Return staged batches that no create call can still be working on."""
     ((now,),) = yield NOW
     rows = yield Query(
-        "SELECT id FROM batches WHERE status = 'staging' AND deleted_at IS NULL AND (created_at < ? OR ? = 1)",
+        "SELECT id FROM batches WHERE status = 'staging' AND ended_at IS NULL AND deleted_at IS NULL "
+        "AND (created_at < ? OR ? = 1)",
         (now - older_than_s, int(all_of_them)),
     )
     return [batch_id for (batch_id,) in rows]
@@ -71,24 +72,24 @@ def stale_staging(older_than_s: float, *, all_of_them: bool = False) -> Script[l
 
 def purge(batch_id: str) -> Script[bool]:
     """Remove up to a chunk of a deleted batch's rows; call until it returns False, when the batch's own row is gone."""
-    lanes = yield Query("SELECT id FROM lanes WHERE batch_id = ?", (batch_id,))
-    rows = yield Query("SELECT first_number, total, account_id FROM batches WHERE id = ?", (batch_id,))
+    rows = yield Query(
+        "SELECT first_number, reserved FROM batches WHERE id = ? AND deleted_at IS NOT NULL", (batch_id,)
+    )
     if not rows:
         return False
-    first, total, _ = rows[0]
+    ((first, reserved),) = rows
     if first is not None:
         gone = yield Query(
             "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE number >= ? AND number < ? LIMIT ?) "
             "RETURNING number",
-            (first, first + total, PURGE_CHUNK),
+            (first, first + reserved, PURGE_CHUNK),
         )
         if gone:
             numbers = [number for (number,) in gone]
             yield Query("DELETE FROM request_bodies WHERE number = ANY(?)", (numbers,))
             yield Query("DELETE FROM results WHERE number = ANY(?)", (numbers,))
             return True
-    if lanes:
-        yield Query("DELETE FROM lanes WHERE batch_id = ?", (batch_id,))
+    yield Query("DELETE FROM lanes WHERE batch_id = ?", (batch_id,))
     yield Query("DELETE FROM batches WHERE id = ?", (batch_id,))
     return False
 

@@ -10,6 +10,8 @@ CREATE TABLE accounts (
     created_at REAL NOT NULL
 ) STRICT;
 
+CREATE INDEX accounts_deleted ON accounts (id) WHERE status = 'deleted';
+
 CREATE TABLE keys (
     id TEXT PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES accounts (id),
@@ -59,6 +61,7 @@ CREATE TABLE batches (
     cost INTEGER NOT NULL DEFAULT 0,
     cost_unknown INTEGER NOT NULL DEFAULT 0,
     first_number INTEGER,
+    reserved INTEGER NOT NULL DEFAULT 0,
     model TEXT,
     metadata TEXT,
     errors TEXT,
@@ -172,6 +175,7 @@ CREATE TABLE jobs (
 ) STRICT;
 CREATE INDEX jobs_due ON jobs (kind, due_at);
 CREATE INDEX jobs_subject ON jobs (subject);
+CREATE INDEX jobs_leased ON jobs (lease) WHERE lease IS NOT NULL;
 
 -- Models that the operator drains by the API; those drained by configuration are not here.
 CREATE TABLE drained_models (
