@@ -43,6 +43,7 @@ class _Delta:
 def record(outcomes: Sequence[Outcome], policy: Policy) -> Script[int]:
     """Record a group of outcomes and end the batches that are over with them. Returns how many were accepted."""
     ((now,),) = yield NOW
+    outcomes = _newest(outcomes)
     batch_ids = sorted({o.claimed.batch_id for o in outcomes})
     # Locked in one order, so that two groups never wait for each other.
     rows = yield Query("SELECT id, closed_as FROM batches WHERE id = ANY(?) ORDER BY id FOR UPDATE", (batch_ids,))
@@ -60,6 +61,12 @@ def record(outcomes: Sequence[Outcome], policy: Policy) -> Script[int]:
     yield from spending.add(_books(kept), now)
     yield from finish_if_done(batch_ids, policy, now)
     return len(kept)
+
+
+def _newest(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Keep one outcome of each request, the last claim's: what was claimed again had been recorded or lost before."""
+    newest = {o.claimed.number: o for o in sorted(outcomes, key=lambda o: (o.claimed.lease, o.claimed.attempt))}
+    return list(newest.values())
 
 
 def _lease(outcome: Outcome) -> tuple[int, int, int]:
