@@ -166,8 +166,14 @@ class UpstreamClient:
         except trio.TooSlowError:
             raise ConnectFailed(f"{self._origin}: no connection within {self._connect_timeout} s") from None
         except OSError as error:
-            # trio reports one failure for all addresses and chains what each of them met.
-            raise ConnectFailed(f"{self._origin}: {error.__cause__ or error}") from error
+            raise ConnectFailed(f"{self._origin}: {_reason(error)}") from error
+
+
+def _reason(error: OSError) -> str:
+    # trio reports one failure for all addresses, and chains what it met at each.
+    if isinstance(error.__cause__, ExceptionGroup):
+        return "; ".join(map(str, error.__cause__.exceptions))
+    return str(error.__cause__ or error)
 
 
 def _header_lines(headers: Iterable[tuple[str, str]]) -> str:

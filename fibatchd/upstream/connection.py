@@ -63,7 +63,7 @@ class Connection:
         except _WOULD_BLOCK:
             sent = 0
         except OSError as error:
-            raise NothingSent(error.errno, str(error)) from error
+            raise NothingSent(*error.args) from error
         if sent < len(request):
             self._unsent = memoryview(request)[sent:]
             self._send_now()

@@ -56,6 +56,10 @@ class Peer:
             await self._stream.send_all(piece)
             await trio.testing.wait_all_tasks_blocked()
 
+    async def receive_some(self) -> None:
+        """Return when a part of a request has come."""
+        await self._stream.receive_some(1)
+
     async def wait_closed(self) -> None:
         """Return when the client has closed the connection. Whatever it sends before that is dropped."""
         try:
@@ -98,6 +102,15 @@ async def scripted_server(script: Script, *, tls: ssl.SSLContext | None = None) 
         server = ScriptedServer("https" if tls else "http", listeners[0].socket.getsockname()[1])
         yield server
         nursery.cancel_scope.cancel()
+
+
+async def settle() -> None:
+    """Return when client and server have both done all they can do now.
+
+    One wait is not enough: a script that waits in `Peer.send` is woken by the same stillness, and goes on after it.
+    """
+    for _ in range(6):
+        await trio.testing.wait_all_tasks_blocked()
 
 
 def answer_with(*pieces: bytes) -> Script:

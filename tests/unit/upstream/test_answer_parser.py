@@ -281,12 +281,10 @@ def test_headers_are_lower_case_trimmed_and_joined() -> None:
 )
 def test_head_without_an_end_is_refused_within_a_read_of_the_limit(flood: bytes) -> None:
     parser = AnswerParser()
-    fed = 0
+    for start in range(0, HEAD_LIMIT, 4096):
+        parser.feed(flood[start : start + 4096])
     with pytest.raises(AnswerBroken, match="more than"):
-        for start in range(0, len(flood), 4096):
-            parser.feed(flood[start : start + 4096])
-            fed += 4096
-    assert fed <= HEAD_LIMIT + 4096
+        parser.feed(flood[HEAD_LIMIT : HEAD_LIMIT + 4096])
 
 
 def test_body_of_many_small_chunks_is_no_flood() -> None:
