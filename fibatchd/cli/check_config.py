@@ -1,28 +1,23 @@
 """`fibatchd check-config`: says whether a configuration file is right, with every problem at once where it is not."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from fibatchd.config import Config, load
-from fibatchd.errors import ConfigError
-
-Loader = Callable[[Path], Config]
+from fibatchd.cli.opening import load_config, load_plugins
+from fibatchd.cli.options import config_option
+from fibatchd.config import Config
 
 
 @click.command("check-config")
-@click.option("--config", "path", required=True, type=click.Path(path_type=Path), help="The file to check.")
-@click.pass_obj
-def command(loader: Loader | None, path: Path) -> None:
-    """Check a configuration file as the daemon would when it starts."""
-    # The context's object loads a file with the plugins' tables and names; without it only the core's are known.
-    try:
-        config = (loader or load)(path)
-    except ConfigError as error:
-        for problem in error.problems:
-            click.echo(problem, err=True)
-        raise SystemExit(1) from None
+@config_option
+@click.pass_context
+def command(ctx: click.Context, config_path: Path | None) -> None:
+    """Check a configuration file as the daemon would."""
+    if config_path is None:
+        raise click.MissingParameter(ctx=ctx, param_type="option", param_hint="--config")
+    config = load_config(config_path, load_plugins(config_path))
     click.echo("OK")
     for title, names in summary(config):
         click.echo(f"{title:<12}{', '.join(names) or 'none'}")

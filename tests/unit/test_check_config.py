@@ -1,20 +1,19 @@
 """`fibatchd check-config`: its words, its streams and its exit status."""
 
-from functools import partial
+import json
 
 import pytest
 from click.testing import CliRunner
 
-from fibatchd.cli.check_config import command
-from fibatchd.config import load
+from fibatchd.cli import main
 
 
 @pytest.fixture
 def run(tmp_path):
-    def run(text, loader=None):
+    def run(text):
         file = tmp_path / "fibatchd.toml"
         file.write_text(text)
-        return CliRunner().invoke(command, ["--config", str(file)], obj=loader)
+        return CliRunner().invoke(main, ["check-config", "--config", str(file)])
 
     return run
 
@@ -51,15 +50,24 @@ def test_wrong(run):
     assert answer.exit_code == 1
 
 
-def test_a_loader_that_knows_plugins(run):
-    assert run("[hooks]\n").exit_code == 1
-    assert run("[hooks]\n", partial(load, plugin_schemas={"hooks": {}})).exit_code == 0
+def test_a_table_and_a_name_of_a_plugin(run, tmp_path):
+    (tmp_path / "hooks.py").write_text(
+        "from fibatchd.plugin_api import hookimpl\n"
+        "@hookimpl\n"
+        "def fibatchd_settings():\n"
+        "    return {'hooks': {'properties': {'depth': {'type': 'integer'}}}}\n"
+    )
+    text = "[extensions]\nhooks = true\n[hooks]\ndepth = 3\n"
+    assert run(text).exit_code == 1
+    answer = run(text + f"[server]\nplugin_dir = {json.dumps(str(tmp_path))}\n")
+    assert answer.stdout.endswith("extensions  hooks\n")
+    assert answer.exit_code == 0
 
 
 def test_no_file():
-    answer = CliRunner().invoke(command, ["--config", "/no/such"])
+    answer = CliRunner().invoke(main, ["check-config", "--config", "/no/such"])
     assert (answer.exit_code, answer.stderr) == (1, "/no/such cannot be read: No such file or directory\n")
 
 
 def test_wrong_usage():
-    assert CliRunner().invoke(command, []).exit_code == 2
+    assert CliRunner().invoke(main, ["check-config"]).exit_code == 2

@@ -1,0 +1,58 @@
+# All that is needed beforehand: make, and Python 3.11 or newer.
+.PHONY: install demo demo-llm test test-fast check bench torture test-real clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Names may be there that do not run (version managers leave such), so each is tried.
+PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3 python; do \
+	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
+
+install: $(VENV)/.installed
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "fibatchd needs Python 3.11 or newer, and none was found. Name one: make PYTHON=/path/to/python3 install" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-llm: pyproject.toml $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llm]'
+	@touch $@
+
+demo: install
+	$(BIN)/fibatchd demo
+
+# A real language model on the CPU: its server is built from source, which takes some minutes the first time.
+demo-llm: $(VENV)/.installed-llm
+	$(BIN)/fibatchd demo --llm
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m "not torture and not real"
+
+test-fast: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m "not slow and not torture and not real"
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-dev
+	for script in tests/bench/*.py; do echo "== $$script" && $(BIN)/python "$$script" || exit 1; done
+
+torture: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m torture
+
+test-real: $(VENV)/.installed-llm
+	$(BIN)/python -m pytest -m real
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -exec rm -rf {} +

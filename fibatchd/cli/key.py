@@ -1,0 +1,86 @@
+"""`fibatchd key`: the secrets by which accounts are known."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fibatchd.cli.opening import Opened, run, write
+from fibatchd.cli.options import config_option, text
+from fibatchd.cli.tables import show
+from fibatchd.domain.accounts import Key
+from fibatchd.errors import FibatchdError
+from fibatchd.store import accounts
+from fibatchd.store.interface import Script
+
+
+@click.group()
+def command() -> None:
+    """Create, list and revoke API keys.
+
+    A change counts from the key's next request, while the daemon runs or not."""
+
+
+@command.command()
+@click.argument("account_id", type=text)
+@click.option(
+    "--expires-in", type=click.FloatRange(0, min_open=True, max=1e10), metavar="SECONDS", help="Valid for so long only."
+)
+@click.option("--model", "models", type=text, multiple=True, metavar="ID", help="Valid for these models only.")
+@config_option
+def create(account_id: str, expires_in: float | None, models: tuple[str, ...], config_path: Path | None) -> None:
+    """Create a key and print it. It is shown this once: only its hash is kept."""
+
+    async def work(opened: Opened) -> tuple[Key, str] | None:
+        known = {name: found.id for name in models if (found := opened.config.find_model(name))}
+        for name in models:
+            if name not in known:
+                click.echo(f"fibatchd: warning: the configuration has no model {name!r}", err=True)
+        limited = [known.get(name, name) for name in models] or None
+        return await opened.store.write(accounts.create_key, account_id, expires_in=expires_in, models=limited)
+
+    made = run(config_path, work)
+    if made is None:
+        raise FibatchdError(f"there is no account {account_id}")
+    click.echo(made[1])
+
+
+@command.command("list")
+@click.argument("account_id", type=text)
+@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+@config_option
+def list_keys(account_id: str, as_json: bool, config_path: Path | None) -> None:
+    """List an account's keys, oldest first, revoked and expired ones included."""
+    keys = run(config_path, lambda opened: opened.store.read(_keys_of, account_id))
+    if keys is None:
+        raise FibatchdError(f"there is no account {account_id}")
+    show([shown(key) for key in keys], as_json=as_json, empty="no keys")
+
+
+@command.command()
+@click.argument("key_id", type=text)
+@config_option
+def revoke(key_id: str, config_path: Path | None) -> None:
+    """Revoke a key, named by its id. Batches that were created with it fail."""
+    if not write(config_path, accounts.revoke_key, key_id):
+        raise FibatchdError(f"there is no key {key_id}; name it by its id, which starts with key_")
+
+
+def shown(key: Key) -> dict[str, Any]:
+    """Return a key as listings show it."""
+    return {
+        "id": key.id,
+        "account_id": key.account_id,
+        "prefix": key.prefix,
+        "created_at": int(key.created_at),
+        "expires_at": None if key.expires_at is None else int(key.expires_at),
+        "revoked_at": None if key.revoked_at is None else int(key.revoked_at),
+        "models": key.models,
+    }
+
+
+def _keys_of(account_id: str) -> Script[list[Key] | None]:
+    """Return the account's keys, None where there is no such account."""
+    if (yield from accounts.get_account(account_id)) is None:
+        return None
+    return (yield from accounts.list_keys(account_id))

@@ -1,0 +1,62 @@
+"""Options and argument types that several commands share."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from fibatchd.money import parse_usd
+
+_CONFIG = "fibatchd.config"
+LONGEST_TEXT = 200
+
+
+def _given_before() -> Path | None:
+    """Return the `--config` that stood before the command."""
+    found: Path | None = click.get_current_context().meta.get(_CONFIG)
+    return found
+
+
+config_option = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    default=_given_before,
+    help="The configuration file. Without one, everything has its default.",
+)
+"""`--config F`, given to the command as `config_path`; the one before the command counts where the command has none."""
+
+
+def keep_config(ctx: click.Context, path: Path | None) -> None:
+    """Note the `--config` that stands before the command."""
+    ctx.meta[_CONFIG] = path
+
+
+def given_anywhere(ctx: click.Context, args: Sequence[str]) -> Path | None:
+    """Return the `--config` before a command, or in arguments that no command has parsed yet."""
+    for index, arg in enumerate(args):
+        if arg == "--config" and index + 1 < len(args):
+            return Path(args[index + 1])
+        if arg.startswith("--config="):
+            return Path(arg.partition("=")[2])
+    found: Path | None = ctx.meta.get(_CONFIG) or ctx.params.get("config_path")
+    return found
+
+
+def text(value: str) -> str:
+    """Check a name or an id: printable text, not empty. What is not UTF-8 would be refused by every store."""
+    if not value.strip() or not value.isprintable():
+        raise click.BadParameter("expected printable text that is not empty")
+    if len(value) > LONGEST_TEXT:
+        raise click.BadParameter(f"longer than {LONGEST_TEXT} characters")
+    return value
+
+
+def quota(value: str) -> int | None:
+    """Read a daily quota: USD as a plain decimal, returned in pico-USD, or `none`, which is None."""
+    if value == "none":
+        return None
+    try:
+        return parse_usd(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; or none") from None
