@@ -12,6 +12,7 @@ from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.batches import Batch
 from fibatchd.inference.endpoint import Endpoints
 from fibatchd.inference.execute import Executor
+from fibatchd.inference.load import Load
 from fibatchd.store.admission import IdempotencyKey, Limits
 from fibatchd.store.ending import BatchHook, Policy
 from fibatchd.store.interface import Store
@@ -72,6 +73,11 @@ class Context:
     store: Store
     endpoints: Endpoints
     executor: Executor
+    load: Load
+    drained: frozenset[str] = frozenset()
+    """Models that the operator drains by the API, beside those that the configuration drains."""
+    daemon: Callable[[], int] = lambda: 0
+    """This daemon's id, by which it leases requests and jobs; it changes when a lease was lost."""
     on_end: list[BatchHook] = field(default_factory=list)
     on_delete: list[BatchHook] = field(default_factory=list)
 

@@ -17,6 +17,7 @@ import pluggy
 
 from fibatchd import hookspecs
 from fibatchd.errors import ConfigError
+from fibatchd.inference.endpoint import Endpoint
 from fibatchd.store import migrate
 
 GROUP = "fibatchd"
@@ -43,6 +44,13 @@ class Plugins:
                     raise ConfigError([f"plugins: two of them contribute the table [{name}]"])
                 tables[name] = schema
         return tables
+
+    def endpoints(self, context: Any) -> Iterable[tuple[str, Iterable[Endpoint]]]:
+        """Give each plugin's endpoints with the plugin's name, by which its switch is found."""
+        for implementation in self.hook.fibatchd_endpoints.get_hookimpls():
+            name = self.manager.get_name(implementation.plugin)
+            found: Any = implementation.function(*([context] if implementation.argnames else []))
+            yield str(name), found
 
     def migrations(self) -> list[migrate.Migration]:
         """Return the core's migrations and then those of the plugins."""

@@ -68,6 +68,12 @@ def candidates(model: str) -> Script[tuple[list[Candidate], float]]:
 
 
 # Materialized, for a planner that ran a locking subquery again for each row would take more than the limit.
+def models_with_work() -> Script[list[str]]:
+    """Return the models that have queued requests, those that the configuration no longer has included."""
+    rows = yield Query("SELECT DISTINCT model FROM lanes WHERE queued > 0")
+    return [model for (model,) in rows]
+
+
 _TAKE = """
 WITH due AS MATERIALIZED (
     SELECT number FROM requests WHERE lane = ? AND status = 'queued' AND due_at <= ?

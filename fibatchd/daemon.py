@@ -1,0 +1,209 @@
+"""Composes the daemon: what is opened, which nursery holds which, how it stops. Nothing else happens here.
+
+plugin services (they must see the last events)
+└── scheduler: recorder and lease > attempts (stopping gives them `drain_s`) > pools (cancelled at once)
+    └── front end (its listeners close at once, its requests get `drain_s`)
+        └── signals
+"""
+
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import structlog
+import trio
+
+from fibatchd import __version__, config, log, plugin_loader, systemd
+from fibatchd.config import Config
+from fibatchd.context import Context
+from fibatchd.errors import ConfigError
+from fibatchd.inference.chat import ChatCompletions
+from fibatchd.inference.endpoint import Endpoints
+from fibatchd.inference.execute import Executor
+from fibatchd.inference.load import Load
+from fibatchd.plugin_loader import Plugins
+from fibatchd.scheduler.pools import Scheduler
+from fibatchd.store.interface import Store
+from fibatchd.store.opening import open_store
+from fibatchd.supervise import supervise
+from fibatchd.upstream.fleet import Fleet
+from fibatchd.web.app import create_app
+from fibatchd.web.guards import Limits
+from fibatchd.web.listeners import open_listeners, urls
+from fibatchd.web.server import Tls, serve
+
+logger = structlog.get_logger()
+
+
+def run(config_path: Path | None, *, on_ready: Callable[[str], None] | None = None) -> int:
+    """Run the daemon until a signal ends it; return the exit status. `on_ready` is told the URL when it takes work."""
+    trio.run(partial(_main, config_path, on_ready))
+    return 0
+
+
+def read_config(config_path: Path | None, plugins: Plugins) -> Config:
+    """Return the configuration, checked with what the plugins add to it."""
+    return config.load(config_path, plugin_schemas=plugins.settings(), known_extensions=plugins.names)
+
+
+async def _main(config_path: Path | None, on_ready: Callable[[str], None] | None) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        plugins = plugin_loader.load(config.plugin_dir(config_path) if config_path else None)
+        settings = read_config(config_path, plugins)
+        log.configure(settings.log)
+        async with _opened(settings, plugins) as store, _fleet(settings) as fleet:
+            daemon = Daemon(config_path, plugins, _context(settings, store, fleet, plugins), on_ready)
+            await daemon.run(signals)
+
+
+@asynccontextmanager
+async def _opened(settings: Config, plugins: Plugins) -> AsyncIterator[Store]:
+    storage = settings.storage
+    async with open_store(
+        storage.url,
+        settings.server.data_dir,
+        migrations=plugins.migrations(),
+        exclusive=True,
+        min_free_bytes=storage.min_free_bytes,
+        password_file=storage.password_file,
+        pool_size=storage.pool_size,
+        statement_timeout_s=storage.statement_timeout_s,
+    ) as store:
+        yield store
+
+
+@asynccontextmanager
+async def _fleet(settings: Config) -> AsyncIterator[Fleet]:
+    fleet = Fleet()
+    await fleet.update(settings)
+    try:
+        yield fleet
+    finally:
+        await fleet.aclose()
+
+
+def _context(settings: Config, store: Store, fleet: Fleet, plugins: Plugins) -> Context:
+    endpoints = Endpoints()
+    executor = Executor(fleet, retry_after_cap_s=settings.batches.retry_after_cap_s)
+    context = Context(settings, store, endpoints, executor, Load())
+    endpoints.add(ChatCompletions())
+    for name, found in plugins.endpoints(context):
+        for endpoint in found:
+            endpoints.add(endpoint, name)
+    context.on_end += plugins.hook.fibatchd_batch_ended(context=context)
+    context.on_delete += plugins.hook.fibatchd_batch_deleted(context=context)
+    return context
+
+
+class Daemon:
+    """One running daemon."""
+
+    def __init__(
+        self,
+        config_path: Path | None,
+        plugins: Plugins,
+        context: Context,
+        on_ready: Callable[[str], None] | None,
+    ) -> None:
+        self._config_path = config_path
+        self._plugins = plugins
+        self._context = context
+        self._on_ready = on_ready
+        self._scheduler = Scheduler(context)
+        self._ready = False
+        self._stopping = trio.Event()
+        self._claims_over = trio.Event()
+        self._tls = _tls(context.config)
+
+    async def run(self, signals: AsyncIterator[int]) -> None:
+        """Start everything from the outside in, and stop it from the inside out."""
+        context = self._context
+        app = create_app(context, self._plugins, ready=lambda: self._ready)
+        async with trio.open_nursery() as services:
+            for found in self._plugins.hook.fibatchd_services(context=context):
+                for service in found:
+                    await services.start(supervise, service.name, service.run)
+            async with trio.open_nursery() as heeding:
+                async with trio.open_nursery() as front:
+                    heeding.start_soon(self._heed, signals, front)
+                    async with self._scheduler.running():
+                        await self._serve(front, app)
+                        await self._stopping.wait()
+                    self._claims_over.set()
+                heeding.cancel_scope.cancel()
+            services.cancel_scope.cancel()
+        logger.info("stopped")
+
+    async def _serve(self, front: trio.Nursery, app: object) -> None:
+        server = self._context.config.server
+        listeners = await open_listeners(server.listen)
+        reached = urls(listeners, "https" if self._tls else "http")
+        await front.start(
+            partial(
+                serve,
+                app,
+                listeners,
+                shutdown=self._stopping,
+                drained=self._claims_over,
+                grace_s=server.drain_s,
+                limits=Limits(head_s=server.header_timeout_s, idle_s=server.keep_alive_s),
+                tls=self._tls,
+                error_body=app.error_body,
+                trusted_proxies=server.trusted_proxies,
+            )
+        )
+        self._ready = True
+        systemd.notify("READY=1")
+        settings = self._context.config
+        logger.info("ready", version=__version__, listen=reached, models=[model.id for model in settings.models])
+        if not settings.models:
+            logger.warning("no models are configured: every request will be refused", config=str(self._config_path))
+        if self._on_ready is not None:
+            self._on_ready(reached[0])
+
+    async def _heed(self, signals: AsyncIterator[int], front: trio.Nursery) -> None:
+        """SIGHUP reads the configuration again; the first SIGTERM or SIGINT drains, the second ends at once."""
+        async for number in signals:
+            if number == signal.SIGHUP:
+                await self._reload()
+            elif not self._stopping.is_set():
+                drain_s = self._context.config.server.drain_s
+                logger.info("stopping", signal=signal.Signals(number).name, drain_s=drain_s)
+                systemd.notify("STOPPING=1")
+                self._ready = False
+                self._scheduler.drain(drain_s)
+                self._stopping.set()
+            else:
+                logger.warning("stopping at once", signal=signal.Signals(number).name)
+                self._scheduler.drain(0)
+                front.cancel_scope.cancel()
+
+    async def _reload(self) -> None:
+        systemd.notify("RELOADING=1")
+        try:
+            fresh = read_config(self._config_path, self._plugins)
+            settings, ignored = config.reload(self._context.config, fresh)
+            if self._tls is not None:
+                self._tls.reload()
+        except (ConfigError, OSError) as error:
+            logger.error("reload failed, the old configuration stays", problems=str(error).splitlines())
+        else:
+            self._context.config = settings
+            self._context.executor.retry_after_cap_s = settings.batches.retry_after_cap_s
+            await self._context.executor.fleet.update(settings)
+            log.configure(settings.log)
+            self._scheduler.refresh()
+            logger.info("reloaded", ignored=ignored, models=[model.id for model in settings.models])
+        systemd.notify("READY=1")
+
+
+def _tls(settings: Config) -> Tls | None:
+    server = settings.server
+    if server.tls_cert is None or server.tls_key is None:
+        return None
+    try:
+        return Tls(server.tls_cert, server.tls_key)
+    except OSError as error:
+        raise ConfigError([f"server.tls_cert: cannot be used: {error}"]) from None

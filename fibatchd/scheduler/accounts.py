@@ -1,0 +1,48 @@
+"""How many batch requests each account has running in this process, over all models, and whom its limit holds up."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from fibatchd.config import Config
+
+
+class Waker(Protocol):
+    """A pool that can be told to look again."""
+
+    def wake(self, *, look: bool = False) -> None:
+        """Look again."""
+        ...
+
+
+class AccountLoad:
+    """Counts by account. A pool that met a limit is woken when one of that account's requests ends anywhere."""
+
+    def __init__(self, config: Callable[[], Config]) -> None:
+        self._config = config
+        self._running: Counter[str] = Counter()
+        self._held_up: dict[str, set[Waker]] = {}
+
+    def room(self, account_id: str, tier: str, asking: Waker) -> int:
+        """Return how many more of an account's requests may run; with none, `asking` is woken when that changes."""
+        limits = self._config().tiers.get(tier)
+        room = (limits.batch_concurrency if limits else 0) - self._running[account_id]
+        if room <= 0:
+            self._held_up.setdefault(account_id, set()).add(asking)
+        return max(0, room)
+
+    def reserve(self, account_id: str, count: int = 1) -> None:
+        """Count so many as running."""
+        self._running[account_id] += count
+
+    def release(self, account_id: str, count: int = 1) -> None:
+        """So many are over."""
+        self._running[account_id] -= count
+        if self._running[account_id] <= 0:
+            del self._running[account_id]
+        for pool in self._held_up.pop(account_id, ()):
+            pool.wake()
+
+    def running(self, account_id: str) -> int:
+        """Return how many of an account's requests run here."""
+        return self._running[account_id]

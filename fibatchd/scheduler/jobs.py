@@ -1,0 +1,72 @@
+"""Runs durable background jobs of one kind: see store/jobs.py. A handler that fails gets its job again, later."""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+import trio
+
+from fibatchd.context import Context
+from fibatchd.errors import StoreUnavailable
+from fibatchd.store import jobs
+from fibatchd.store.interface import NOW, Script
+from fibatchd.store.jobs import Job
+
+log = structlog.get_logger()
+
+LOOK_S = 5.0
+RETRY_CAP_S = 60.0
+
+Handler = Callable[[Context, Job], Awaitable[None]]
+
+
+class JobRunner:
+    """A service: takes jobs of `kind`, up to `at_once` side by side, and hands each to the handler, which removes it."""
+
+    def __init__(self, context: Context, kind: str, handler: Handler, *, at_once: int = 1) -> None:
+        self.name = f"jobs:{kind}"
+        self._context = context
+        self._kind = kind
+        self._handler = handler
+        self._limit = trio.CapacityLimiter(at_once)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Take and run jobs until cancelled; a job that is cut short is taken again by whoever comes first."""
+        async with self._context.store.listen("jobs") as told, trio.open_nursery() as nursery:
+            task_status.started()
+            while True:
+                await self._limit.acquire_on_behalf_of(token := object())
+                try:
+                    job = await self._context.store.write(jobs.take, self._kind, self._context.daemon())
+                except StoreUnavailable:
+                    job = None
+                if job is not None:
+                    nursery.start_soon(self._handle, job, token)
+                    continue
+                self._limit.release_on_behalf_of(token)
+                with trio.move_on_after(LOOK_S):
+                    async for kind in told:
+                        if kind == self._kind:
+                            break
+
+    async def _handle(self, job: Job, token: object) -> None:
+        try:
+            await self._handler(self._context, job)
+        except Exception as error:
+            wait = min(RETRY_CAP_S, 2.0 ** min(job.attempts, 10))
+            log.exception("job failed", kind=job.kind, subject=job.subject, retry_in=wait, error=str(error))
+            await self._postpone(job, wait)
+        finally:
+            self._limit.release_on_behalf_of(token)
+
+    async def _postpone(self, job: Job, wait: float) -> None:
+        try:
+            await self._context.store.write(_postpone, job, wait)
+        except StoreUnavailable:
+            # It stays leased to this daemon, which may be running for a long time yet: keep trying in its stead.
+            await trio.sleep(wait)
+            await self._postpone(job, 0)
+
+
+def _postpone(job: Job, wait: float) -> Script[None]:
+    ((now,),) = yield NOW
+    yield from jobs.postpone(job, now + wait)

@@ -1,0 +1,283 @@
+"""One model's pool: it claims requests in chunks, just ahead of the free places, and starts them as places come free.
+
+A place is free at once when an answer is there, and the next request is taken from a small stock of claimed ones: the
+store's latency stands between two claims, not between two requests. The stock holds what runs in some 20 ms, so for a
+slow model it is empty and nothing waits here that others could run.
+"""
+
+import math
+from collections import deque
+from typing import Protocol
+
+import structlog
+import trio
+
+from fibatchd.context import Context
+from fibatchd.domain.requests import Claimed
+from fibatchd.errors import LeaseLost, StoreUnavailable
+from fibatchd.scheduler.accounts import AccountLoad
+from fibatchd.scheduler.attempt import cut_short, given_back, run_attempt, until
+from fibatchd.scheduler.judge import Verdict, judge, owner_problem
+from fibatchd.scheduler.lease import Lease
+from fibatchd.scheduler.places import Room, room_for
+from fibatchd.scheduler.recorder import Recorder
+from fibatchd.scheduler.turns import Turns
+from fibatchd.store import claims, leases
+from fibatchd.store.claims import Candidate
+from fibatchd.upstream.balance import may_start
+
+log = structlog.get_logger()
+
+STOCK_S = 0.02  # the stock lasts about so long
+STOCK_MAX = 128
+RATE_OVER = 64  # completions that the rate is measured over
+LOOK_AGAIN_S = 1.0  # while somebody waits for a quota, an access, a model: what ends that may come from another process
+LOOK_IDLE_S = 5.0  # the safety net under the notifications
+PLACES_S = 1.0  # how often places are asked for anew, where daemons share them
+
+
+class Ended(Protocol):
+    """What the pool does not decide itself: see pools.py."""
+
+    def owner_gone(self, batch_id: str, why: str) -> None:
+        """The batch's key or account is no longer valid."""
+        ...
+
+    def model_gone(self, lane: int) -> None:
+        """The requests of this lane can never run."""
+        ...
+
+
+class Pool:
+    """The batch requests of one model in this process."""
+
+    def __init__(
+        self,
+        model_id: str,
+        context: Context,
+        recorder: Recorder,
+        lease: Lease,
+        accounts: AccountLoad,
+        ended: Ended,
+        attempts: trio.Nursery,
+    ) -> None:
+        self.model_id = model_id
+        self.running = 0
+        self.stock: deque[Claimed] = deque()
+        self.waiting: dict[str, Verdict] = {}
+        self._context = context
+        self._recorder = recorder
+        self._lease = lease
+        self._accounts = accounts
+        self._ended = ended
+        self._attempts = attempts
+        self._turns = Turns()
+        self._room = Room()
+        self._lanes: dict[int, Candidate] = {}
+        self._sleeping: dict[int, float] = {}  # lanes whose next retry is due later, by trio's clock
+        self._stale = True
+        self._look_at = -math.inf
+        self._wake = trio.Event()
+        self._recent: deque[float] = deque(maxlen=RATE_OVER)
+        self._held = 0
+        self._ask_at = -math.inf
+
+    def wake(self, *, look: bool = False) -> None:
+        """Something changed: places, load, or (`look`) what there is to run."""
+        self._stale = self._stale or look
+        self._wake.set()
+
+    def drop(self, batch_id: str) -> None:
+        """Give back what is claimed of a batch and not started; it was closed."""
+        kept: deque[Claimed] = deque()
+        for claimed in self.stock:
+            if claimed.batch_id == batch_id:
+                self._give_back(claimed)
+            else:
+                kept.append(claimed)
+        self.stock = kept
+
+    def drop_all(self) -> None:
+        """Give back all that is claimed and not started."""
+        while self.stock:
+            self._give_back(self.stock.popleft())
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Claim and start until cancelled; what runs goes on in the nursery of attempts."""
+        task_status.started()
+        try:
+            while True:
+                self._wake = trio.Event()
+                self._start()
+                look_again = await self._claim_some()
+                self._start()
+                await until(self._wake, look_again)
+        finally:
+            self.drop_all()
+
+    # Places
+
+    def _limit(self, now: float) -> float:
+        """Return how many may run here now."""
+        model = self._context.config.find_model(self.model_id)
+        if model is None or model.drain or self._recorder.full:
+            return 0
+        self._room.note(room_for(model, self._context.load.interactive(self.model_id)), now)
+        held = self._held if self._context.store.shared else model.concurrency
+        return min(held, self._room.least(now))
+
+    def _free(self, now: float) -> tuple[float, float]:
+        """Return how many more may be started now, and by when to look again."""
+        members = self._context.executor.fleet.of(self.model_id)
+        startable, again = may_start([member.replica for member in members], now)
+        free = min(self._limit(now) - self.running, startable)
+        return max(0.0, free), min(self._room.rises_at(now), again if startable == 0 else math.inf)
+
+    def _stock_wanted(self, now: float) -> int:
+        """Return how many to hold ahead: what was completed lately in STOCK_S."""
+        if len(self._recent) < 2 or now - self._recent[-1] > 1:
+            return 0
+        rate = (len(self._recent) - 1) / max(self._recent[-1] - self._recent[0], 1e-3)
+        return min(STOCK_MAX, int(rate * STOCK_S))
+
+    # Starting
+
+    def _start(self) -> None:
+        now = trio.current_time()
+        free, _ = self._free(now)
+        while self.stock and free >= 1:
+            claimed = self.stock.popleft()
+            self.running += 1
+            free -= 1
+            self._attempts.start_soon(self._attempt, claimed)
+
+    async def _attempt(self, claimed: Claimed) -> None:
+        try:
+            outcome = await run_attempt(claimed, self._context)
+        except trio.Cancelled:
+            self._recorder.put(cut_short(claimed, self._context.config.batches))
+            raise
+        finally:
+            self.running -= 1
+            self._accounts.release(claimed.account_id)
+        self._recorder.put(outcome)
+        now = trio.current_time()
+        if outcome.sent:
+            self._recent.append(now)
+        if self.stock:
+            self._start()
+        if len(self.stock) * 2 <= self._stock_wanted(now):
+            self.wake()
+
+    def _give_back(self, claimed: Claimed) -> None:
+        self._accounts.release(claimed.account_id)
+        self._recorder.put(given_back(claimed))
+
+    # Claiming
+
+    async def _claim_some(self) -> float:
+        """Claim what there is room for; return until when (trio's clock) nothing needs to be done."""
+        now = trio.current_time()
+        try:
+            await self._look(now)
+            if not self._lanes:
+                return now + LOOK_IDLE_S
+            await self._ask_for_places(now)
+            free, again = self._free(now)
+            wanted = free + self._stock_wanted(now) - len(self.stock) if free or self.running else 0
+            if wanted >= 1 and self._context.store.has_room():
+                await self._claim(int(min(wanted, 2 * STOCK_MAX)))
+        except StoreUnavailable as error:
+            log.warning("claims wait for the store", model=self.model_id, error=str(error))
+            self._stale = True
+            return now + LOOK_AGAIN_S
+        except LeaseLost:
+            await self._lease.renew_lost()
+            return now
+        due = min(self._sleeping.values(), default=math.inf)
+        return min(again, due, now + LOOK_AGAIN_S)
+
+    async def _look(self, now: float) -> None:
+        """Read the candidates anew when told to, when what was read is used up, and now and then."""
+        if not self._stale and now < self._look_at and (self._lanes or not self._look_at):
+            return
+        self._stale = False
+        found, store_now = await self._context.store.read(claims.candidates, self.model_id)
+        self._lanes = {candidate.lane: candidate for candidate in found if self._sort(candidate, store_now)}
+        self._sleeping = {lane: due for lane, due in self._sleeping.items() if lane in self._lanes}
+        self._look_at = now + (LOOK_AGAIN_S if found else LOOK_IDLE_S)
+
+    def _sort(self, candidate: Candidate, now: float) -> bool:
+        """Return whether a candidate may run now, and see to those that never may."""
+        verdict = self._judge(candidate, now)
+        if verdict is Verdict.RUN:
+            self.waiting.pop(candidate.batch_id, None)
+            return True
+        if verdict is Verdict.OWNER:
+            self._ended.owner_gone(candidate.batch_id, owner_problem(candidate, now) or "")
+        elif verdict is Verdict.MODEL:
+            self._ended.model_gone(candidate.lane)
+        elif self.waiting.get(candidate.batch_id) is not verdict:
+            log.info("batch waits", batch=candidate.batch_id, model=self.model_id, reason=verdict.value)
+        self.waiting[candidate.batch_id] = verdict
+        return False
+
+    def _judge(self, candidate: Candidate, now: float) -> Verdict:
+        return judge(candidate, self._context.config, self._context.drained, now)
+
+    def _may_run(self, candidate: Candidate, now: float) -> bool:
+        return self._judge(candidate, now) is Verdict.RUN
+
+    async def _claim(self, wanted: int) -> None:
+        now = trio.current_time()
+        by_account: dict[str, list[Candidate]] = {}
+        for lane, candidate in self._lanes.items():
+            if self._sleeping.get(lane, -math.inf) <= now:
+                by_account.setdefault(candidate.account.id, []).append(candidate)
+        tiers = {account: found[0].account.tier for account, found in by_account.items()}
+        takes = self._turns.pick(by_account, wanted, lambda account: self._accounts.room(account, tiers[account], self))
+        if not takes:
+            return
+        # Counted before the store is asked: another pool must not give the same account the same places meanwhile.
+        reserved = {lane: (self._lanes[lane].account.id, count) for lane, count in takes}
+        for account, count in reserved.values():
+            self._accounts.reserve(account, count)
+        got: list[Claimed] = []
+        try:
+            claim = await self._context.store.write(claims.claim, self._lease.daemon, takes, self._may_run)
+            got = claim.requests
+        finally:
+            for account, count in reserved.values():
+                self._accounts.release(account, count)
+            for claimed in got:
+                self._accounts.reserve(claimed.account_id, 1)
+        self.stock.extend(got)
+        self._note_dry(claim, now)
+
+    def _note_dry(self, claim: claims.Claim, now: float) -> None:
+        """Put lanes to sleep until their next retry, and forget those that have nothing left."""
+        for lane, due in claim.dry.items():
+            if due is None:
+                self._lanes.pop(lane, None)
+                self._sleeping.pop(lane, None)
+            elif due > claim.now:
+                self._sleeping[lane] = now + due - claim.now
+        if not self._lanes:
+            self._stale = True
+
+    async def _ask_for_places(self, now: float) -> None:
+        """Where daemons share the model's places, hold as many as can be used here."""
+        model = self._context.config.find_model(self.model_id)
+        if not self._context.store.shared or model is None or now < self._ask_at:
+            return
+        self._ask_at = now + PLACES_S
+        in_use = self.running + len(self.stock)
+        queued = sum(candidate.queued for candidate in self._lanes.values())
+        self._held = await self._context.store.write(
+            leases.hold_places,
+            self._lease.daemon,
+            self.model_id,
+            min(model.concurrency, in_use + queued),
+            model.concurrency,
+            in_use=in_use,
+        )

@@ -1,0 +1,161 @@
+"""All pools and what keeps them going: the part of the daemon that runs batches.
+
+Three nurseries inside one another, so that stopping goes from the inside out: claiming ends at once, running attempts
+get `drain_s`, the recorder writes what they leave.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import structlog
+import trio
+
+from fibatchd.context import Context
+from fibatchd.errors import StoreUnavailable
+from fibatchd.scheduler.accounts import AccountLoad
+from fibatchd.scheduler.jobs import JobRunner
+from fibatchd.scheduler.lease import Lease
+from fibatchd.scheduler.pool import LOOK_IDLE_S, Pool
+from fibatchd.scheduler.recorder import Recorder
+from fibatchd.scheduler.sweeper import Sweeper, fail_lane, fail_owner, purge
+from fibatchd.store import claims
+from fibatchd.supervise import supervise
+
+log = structlog.get_logger()
+
+FLUSH_S = 10.0
+
+
+class Scheduler:
+    """Runs the batches of one daemon."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.recorder = Recorder(context)
+        self.lease = Lease(context)
+        self.accounts = AccountLoad(lambda: context.config)
+        self.pools: dict[str, Pool] = {}
+        self._endings: dict[tuple[str, str | int], Callable[[], Awaitable[None]]] = {}
+        self._ending_work = trio.Event()
+        self._claiming: trio.Nursery | None = None
+        self._attempts: trio.Nursery | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Scheduler"]:
+        """Run for as long as the block does. Leaving it waits for what runs: until `drain`'s time is over, where that was
+        called."""
+        self.context.daemon = lambda: self.lease.daemon
+        self.context.load.on_change = self._load_changed
+        await self.lease.begin()
+        try:
+            async with trio.open_nursery() as recording:
+                await recording.start(supervise, "recorder", self.recorder.run)
+                await recording.start(supervise, "lease", self.lease.run)
+                async with trio.open_nursery() as attempts:
+                    self._attempts = attempts
+                    async with trio.open_nursery() as claiming:
+                        self._claiming = claiming
+                        await self._start_claiming(claiming)
+                        try:
+                            yield self
+                        finally:
+                            claiming.cancel_scope.cancel()
+                recording.cancel_scope.cancel()
+        finally:
+            await self._write_the_rest()
+
+    def drain(self, seconds: float) -> None:
+        """Stop claiming and give back what has not started; what runs may go on for so long, and is then cut."""
+        assert self._claiming is not None
+        assert self._attempts is not None
+        self._claiming.cancel_scope.cancel()
+        self._attempts.cancel_scope.deadline = trio.current_time() + seconds
+
+    def refresh(self) -> None:
+        """The configuration changed: start pools for new models, and let all look again."""
+        for model in self.context.config.models:
+            self.pool(model.id)
+        for pool in self.pools.values():
+            pool.wake(look=True)
+
+    def pool(self, model_id: str) -> Pool:
+        """Return a model's pool; it is started where there is none yet."""
+        pool = self.pools.get(model_id)
+        if pool is None:
+            assert self._attempts is not None
+            assert self._claiming is not None
+            pool = Pool(model_id, self.context, self.recorder, self.lease, self.accounts, self, self._attempts)
+            self.pools[model_id] = pool
+            self._claiming.start_soon(supervise, f"pool:{model_id}", pool.run)
+        return pool
+
+    def owner_gone(self, batch_id: str, why: str) -> None:
+        """Fail the batch soon."""
+        self._end_soon(("batch", batch_id), lambda: fail_owner(self.context, batch_id, why))
+
+    def model_gone(self, lane: int) -> None:
+        """Fail what the lane has queued soon."""
+        self._end_soon(("lane", lane), lambda: fail_lane(self.context, lane))
+
+    async def _start_claiming(self, nursery: trio.Nursery) -> None:
+        sweeper = Sweeper(self.context)
+        purger = JobRunner(self.context, "purge", purge)
+        for name, part in (
+            ("take-over", self.lease.keep_taking_over),
+            ("sweeper", sweeper.run),
+            (purger.name, purger.run),
+            ("work", self._listen_for_work),
+            ("closed", self._listen_for_closed),
+            ("endings", self._run_endings),
+        ):
+            await nursery.start(supervise, name, part)
+        self.refresh()
+
+    async def _listen_for_work(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Wake pools that have something to run. Models that are gone from the configuration have pools, too: their
+        requests are failed there."""
+        async with self.context.store.listen("work") as told:
+            task_status.started()
+            while True:
+                try:
+                    for model_id in await self.context.store.read(claims.models_with_work):
+                        self.pool(model_id).wake(look=True)
+                except StoreUnavailable:
+                    log.warning("work cannot be looked for")
+                with trio.move_on_after(LOOK_IDLE_S):
+                    async for model_id in told:
+                        self.pool(model_id).wake(look=True)
+
+    async def _listen_for_closed(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with self.context.store.listen("closed") as told:
+            task_status.started()
+            async for batch_id in told:
+                for pool in self.pools.values():
+                    pool.drop(batch_id)
+
+    def _load_changed(self, model_id: str) -> None:
+        if (pool := self.pools.get(model_id)) is not None:
+            pool.wake()
+
+    def _end_soon(self, what: tuple[str, str | int], ending: Callable[[], Awaitable[None]]) -> None:
+        self._endings.setdefault(what, ending)
+        self._ending_work.set()
+
+    async def _run_endings(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        task_status.started()
+        while True:
+            await self._ending_work.wait()
+            self._ending_work = trio.Event()
+            for what, ending in list(self._endings.items()):
+                try:
+                    await ending()
+                finally:
+                    del self._endings[what]
+
+    async def _write_the_rest(self) -> None:
+        """Write what the last attempts left, even when cancelled, but not for ever: a daemon must be able to stop."""
+        with trio.move_on_after(FLUSH_S, shield=True) as scope:
+            await self.recorder.write_rest()
+            await self.lease.end()
+        if scope.cancelled_caught:
+            log.error("stopped with outcomes unwritten; their requests run again when their leases end")

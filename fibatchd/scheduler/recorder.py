@@ -1,0 +1,81 @@
+"""Writes outcomes to the store in groups: while one group is committed the next one gathers.
+
+An attempt hands its outcome over and is done, so its place at the upstream is free at once; until the commit the
+request is still running for every reader, and a crash loses the answer, not the request.
+"""
+
+import structlog
+import trio
+
+from fibatchd.context import Context
+from fibatchd.domain.requests import Outcome
+from fibatchd.errors import StoreError, StoreUnavailable
+from fibatchd.store.record import record
+
+log = structlog.get_logger()
+
+GROUP_MAX = 256
+BACKLOG_MAX = 4 * GROUP_MAX
+RETRY_FIRST_S = 0.1
+RETRY_CAP_S = 5.0
+
+
+class Recorder:
+    """Takes outcomes without waiting; `run` writes them."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._pending: list[Outcome] = []
+        self._work = trio.Event()
+
+    def put(self, outcome: Outcome) -> None:
+        """Hand over one outcome."""
+        self._pending.append(outcome)
+        self._work.set()
+
+    @property
+    def full(self) -> bool:
+        """Whether so many outcomes wait (the store cannot be written, perhaps) that nothing more should be started."""
+        return len(self._pending) >= BACKLOG_MAX
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Write groups until cancelled."""
+        task_status.started()
+        while True:
+            await self._work.wait()
+            group = self._pending[:GROUP_MAX]
+            await self._write(group)
+            # Only now, so that a cancelled write leaves its outcomes to the last flush.
+            del self._pending[: len(group)]
+            if not self._pending:
+                self._work = trio.Event()
+
+    async def write_rest(self) -> None:
+        """Write all that is left, `run` being over. What a cancelled write may have done already is refused the second
+        time, row by row."""
+        while self._pending:
+            group = self._pending[:GROUP_MAX]
+            await self._write(group)
+            del self._pending[: len(group)]
+
+    async def _write(self, group: list[Outcome]) -> None:
+        wait = RETRY_FIRST_S
+        while True:
+            try:
+                accepted = await self._context.store.write(record, group, self._context.policy)
+            except StoreUnavailable as error:
+                log.warning("outcomes wait for the store", count=len(self._pending), error=str(error))
+                await trio.sleep(wait)
+                wait = min(wait * 2, RETRY_CAP_S)
+            except StoreError:
+                # One outcome that the store refuses must not hold up all others: find it by writing each alone.
+                if len(group) == 1:
+                    log.exception("an outcome cannot be stored", request=group[0].claimed.number)
+                    return
+                for outcome in group:
+                    await self._write([outcome])
+                return
+            else:
+                if accepted < len(group):
+                    log.warning("results refused: their leases were lost", count=len(group) - accepted)
+                return

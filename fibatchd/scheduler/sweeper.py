@@ -1,0 +1,104 @@
+"""The housekeeping: completion windows, owners that are gone, retention, leftovers. Every step may be repeated, on any
+daemon, at any time."""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+import trio
+
+from fibatchd.context import Context
+from fibatchd.errors import StoreUnavailable
+from fibatchd.scheduler.attempt import MODEL_GONE
+from fibatchd.store import admission, ending, sweeps
+from fibatchd.store.interface import NOW, Script
+from fibatchd.store.jobs import Job, done
+
+log = structlog.get_logger()
+
+SWEEP_S = 1.0
+SELDOM_S = 60.0
+BATCHES_AT_ONCE = 100
+ROWS_AT_ONCE = 1000
+STAGING_MAX_S = 3600.0
+
+
+class Sweeper:
+    """Sweeps once a second; what costs more, once a minute."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Sweep until cancelled."""
+        if not self._context.store.shared:
+            await self._abandon_staging(all_of_them=True)
+        task_status.started()
+        seldom_at = trio.current_time()
+        while True:
+            steps: list[Callable[[], Awaitable[None]]] = [self._expire, self._fail_owners, self._delete]
+            if trio.current_time() >= seldom_at:
+                seldom_at = trio.current_time() + SELDOM_S
+                steps += [self._forget_keys, self._abandon_staging]
+            for step in steps:
+                try:
+                    await step()
+                except StoreUnavailable as error:
+                    log.warning("housekeeping waits for the store", error=str(error))
+                    break
+            await trio.sleep(SWEEP_S)
+
+    async def _expire(self) -> None:
+        store, policy = self._context.store, self._context.policy
+        for batch_id in await store.read(sweeps.due_to_expire, BATCHES_AT_ONCE):
+            await store.write(_at_now(ending.expire), batch_id, policy)
+            log.info("completion window closed", batch=batch_id)
+
+    async def _fail_owners(self) -> None:
+        for batch_id in await self._context.store.read(sweeps.owners_gone, BATCHES_AT_ONCE):
+            await fail_owner(self._context, batch_id, "The key or account that created the batch is no longer valid")
+
+    async def _delete(self) -> None:
+        store, policy = self._context.store, self._context.policy
+        for batch_id in await store.read(sweeps.due_to_delete, BATCHES_AT_ONCE):
+            await store.write(sweeps.delete_ended, batch_id, policy)
+            log.info("batch deleted, its retention is over", batch=batch_id)
+
+    async def _forget_keys(self) -> None:
+        while await self._context.store.write(sweeps.forget_keys, ROWS_AT_ONCE):
+            pass
+
+    async def _abandon_staging(self, *, all_of_them: bool = False) -> None:
+        store = self._context.store
+        for batch_id in await store.read(sweeps.stale_staging, STAGING_MAX_S, all_of_them=all_of_them):
+            await store.write(admission.abandon, batch_id)
+
+
+def _at_now(script: Callable[..., Script[None]]) -> Callable[..., Script[None]]:
+    """Return the script with the store's time as its last argument."""
+
+    def timed(*args: object) -> Script[None]:
+        ((now,),) = yield NOW
+        yield from script(*args, now)
+
+    return timed
+
+
+async def fail_owner(context: Context, batch_id: str, why: str) -> None:
+    """End a batch whose key or account is no longer valid."""
+    await context.store.write(_at_now(ending.fail), batch_id, "owner_unauthorized", why, context.policy)
+    log.warning("batch failed: its owner is no longer valid", batch=batch_id, reason=why)
+
+
+async def fail_lane(context: Context, lane: int) -> None:
+    """Fail what is queued in a lane whose model is gone, a chunk at a time."""
+    failed = 0
+    while count := await context.store.write(sweeps.fail_lane, lane, MODEL_GONE, ROWS_AT_ONCE, context.policy):
+        failed += count
+    log.warning("requests failed: their model is gone", lane=lane, count=failed)
+
+
+async def purge(context: Context, job: Job) -> None:
+    """Remove a deleted batch's rows."""
+    while await context.store.write(sweeps.purge, job.subject):
+        pass
+    await context.store.write(done, job)

@@ -1,0 +1,57 @@
+"""Keeps a part of the daemon running: one that crashes is logged and started again, with backoff.
+
+The first start is different: a part that cannot start at all stops whoever starts it.
+"""
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+import structlog
+import trio
+
+log = structlog.get_logger()
+
+FIRST_S = 0.5
+CAP_S = 30.0
+STABLE_S = 60.0  # a part that ran for so long starts anew without the backoff it had
+
+
+class Part(Protocol):
+    """A long-running function that says when it works."""
+
+    def __call__(self, *, task_status: trio.TaskStatus[None] = ...) -> Awaitable[None]:
+        """Run until cancelled."""
+        ...
+
+
+class _Report:
+    """Passes on the first `started`, and notes whether there was one."""
+
+    def __init__(self, status: trio.TaskStatus[None]) -> None:
+        self._status = status
+        self.reported = False
+
+    def started(self, value: None = None) -> None:
+        """The part works."""
+        if not self.reported:
+            self.reported = True
+            self._status.started()
+
+
+async def supervise(name: str, part: Part, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Run `part` until cancelled, again and again. Raises what it raises before it has started once."""
+    report = _Report(task_status)
+    wait = FIRST_S
+    while True:
+        began = trio.current_time()
+        try:
+            await part(task_status=report)
+            log.error("part ended", part=name, again_in=wait)
+        except Exception:
+            if not report.reported:
+                raise
+            log.exception("part crashed", part=name, again_in=wait)
+        if trio.current_time() - began > STABLE_S:
+            wait = FIRST_S
+        await trio.sleep(wait)
+        wait = min(wait * 2, CAP_S)
