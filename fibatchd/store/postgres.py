@@ -7,6 +7,7 @@ twice. Only where the database stays away meanwhile is the caller told that nobo
 
 import contextlib
 import random
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeAlias, TypeVar
@@ -21,7 +22,7 @@ from fibatchd.store.listeners import Listeners
 from fibatchd.store.postgres_connections import Connection, Connections, Server, open_connection
 from fibatchd.store.postgres_errors import DRIVER_ERRORS, connection_lost, translated, worth_another_run
 from fibatchd.store.postgres_listening import Listening
-from fibatchd.store.postgres_transaction import FORGET, Transaction, was_stored
+from fibatchd.store.postgres_transaction import FORGET, SeveralStatements, Transaction, was_stored
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -46,6 +47,7 @@ class PostgresStore:
         self._server = server
         self._clock = clock
         self._connections = Connections(bridge, server, pool_size)
+        self._several: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()
         self._listeners = Listeners()
         self._listening = Listening(bridge, server, self._listeners, self._connections.own)
         bridge.start_soon(self._listening.run)
@@ -56,8 +58,20 @@ class PostgresStore:
         return result
 
     async def read(self, script: Callable[P, Script[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a script on one snapshot."""
-        result: T = await self._run(lambda: script(*args, **kwargs), Transaction.read)
+        """Run a script on one snapshot. Most have one statement; one that was seen to have several opens a transaction."""
+
+        def make() -> Script[T]:
+            return script(*args, **kwargs)
+
+        result: T
+        if script not in self._several:
+            try:
+                result = await self._run(make, Transaction.read_one)
+            except SeveralStatements:
+                self._several.add(script)
+            else:
+                return result
+        result = await self._run(make, Transaction.read)
         return result
 
     @contextlib.asynccontextmanager

@@ -71,6 +71,10 @@ class Transaction(Generic[T]):
         self.number = self.connection.transactions
         await self._within("BEGIN", self._signed)
 
+    async def read_one(self) -> None:
+        """Run it without a transaction, which one statement does not need. Raises SeveralStatements where it has more."""
+        self.result = await run_script(self.connection.raw, _only_one(self.make()), self._now(None), self.notes)
+
     async def read(self) -> None:
         """Run it on one snapshot."""
         await self._within("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", self._plain)
@@ -109,6 +113,28 @@ class Transaction(Generic[T]):
             return known
 
         return now
+
+
+class SeveralStatements(Exception):
+    """A script that reads has a second statement, so that it needs a snapshot. It never leaves the driver."""
+
+
+def _only_one(script: Script[T]) -> Script[T]:
+    rows: Rows | None = None
+    seen = False
+    try:
+        while True:
+            step = script.send(rows)  # type: ignore[arg-type]  # None starts a generator
+            if type(step) is not Now:
+                if seen:
+                    raise SeveralStatements
+                seen = True
+            rows = yield step
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        script.close()
 
 
 async def was_stored(raw: Any, connection: int, number: int) -> bool:
