@@ -31,7 +31,7 @@ class Peer:
 
     async def request(self) -> tuple[h11.Request, bytes] | None:
         """Read one whole request, strictly; None if the client closed the connection instead."""
-        head, body = None, b""
+        head, body = None, []
         if self._parser.their_state is h11.DONE:
             # The scripts write their answers past h11; it is told of one, so that it expects the next request.
             self._parser.send(h11.Response(status_code=200, headers=[("content-length", "0")]))
@@ -44,9 +44,9 @@ class Peer:
             elif isinstance(event, h11.Request):
                 head = event
             elif isinstance(event, h11.Data):
-                body += event.data
+                body.append(bytes(event.data))
             elif isinstance(event, h11.EndOfMessage):
-                return head, body
+                return head, b"".join(body)
             else:
                 return None
 
@@ -67,6 +67,11 @@ class Peer:
                 pass
         except (trio.BrokenResourceError, ConnectionError):
             pass
+
+    async def close_tls(self) -> None:
+        """Say that no more will come, as TLS wants it said; without this the connection just ends."""
+        if isinstance(self._stream, trio.SSLStream):
+            await self._stream.unwrap()
 
     def reset(self) -> None:
         """Make the end of the script an RST instead of an orderly FIN."""

@@ -2,14 +2,13 @@
 
 import h11
 import pytest
+from answers import BROKEN, CHUNKED, GOOD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_server import RECORDED, read_with_h11
 
 from fibatchd.errors import AnswerBroken
 from fibatchd.upstream.parser import HEAD_LIMIT, AnswerParser
-
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def parse(*pieces: bytes, bodyless: bool = False) -> tuple[AnswerParser, bytes]:
@@ -24,121 +23,6 @@ def parse(*pieces: bytes, bodyless: bool = False) -> tuple[AnswerParser, bytes]:
 
 def outcome(parser: AnswerParser, body: bytes) -> tuple[object, ...]:
     return parser.status, parser.headers, body, parser.complete, parser.ends_with_connection, parser.reusable
-
-
-# name: (bytes, status, body, complete, reusable)
-GOOD = {
-    "length": (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200, b"hi", True, True),
-    "length zero": (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, b"", True, True),
-    "leading zeros in the length": (b"HTTP/1.1 200 OK\r\nContent-Length: 002\r\n\r\nhi", 200, b"hi", True, True),
-    "no reason phrase": (b"HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", 200, b"", True, True),
-    "reason phrase in Latin-1": (b"HTTP/1.1 400 Schl\xe4cht\r\nContent-Length: 0\r\n\r\n", 400, b"", True, True),
-    "blank lines before": (b"\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, b"", True, True),
-    "unknown status": (b"HTTP/1.1 799 ?\r\nContent-Length: 0\r\n\r\n", 799, b"", True, True),
-    "redirect": (b"HTTP/1.1 302 F\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", 302, b"", True, True),
-    "chunked": (CHUNKED + b"2\r\nhi\r\n0\r\n\r\n", 200, b"hi", True, True),
-    "chunked, many": (CHUNKED + b"1\r\nh\r\n00001\r\ni\r\nA\r\n0123456789\r\n0\r\n\r\n", 200, b"hi0123456789", True, True),
-    "chunked, empty": (CHUNKED + b"0\r\n\r\n", 200, b"", True, True),
-    "chunked, trailers": (CHUNKED + b"2\r\nhi\r\n0\r\nX-Sum: 1\r\nX-Sum: 2\r\n\r\n", 200, b"hi", True, True),
-    "chunked, extension": (CHUNKED + b'2;a=b;c="d"\r\nhi\r\n0;e\r\n\r\n', 200, b"hi", True, True),
-    "chunked in capitals": (CHUNKED.replace(b"chunked", b"CHUNKED") + b"2\r\nhi\r\n0\r\n\r\n", 200, b"hi", True, True),
-    "close-delimited": (b"HTTP/1.1 200 OK\r\n\r\nhi", 200, b"hi", False, False),
-    "close-delimited, empty": (b"HTTP/1.1 200 OK\r\n\r\n", 200, b"", False, False),
-    "close": (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", 200, b"hi", True, False),
-    "close among others": (
-        b"HTTP/1.1 200 OK\r\nConnection: keep-alive, Close\r\nContent-Length: 2\r\n\r\nhi", 200, b"hi", True, False),
-    "1.0": (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200, b"hi", True, False),
-    "1.0 keep-alive": (
-        b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nhi", 200, b"hi", True, True),
-    "1.0 close-delimited": (b"HTTP/1.0 200 OK\r\n\r\nhi", 200, b"hi", False, False),
-    "continue": (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200, b"hi", True, True),
-    "interim answers": (
-        b"HTTP/1.1 100 C\r\n\r\nHTTP/1.1 102 P\r\n\r\nHTTP/1.1 103 Early\r\nLink: </x>\r\nContent-Encoding: br\r\n\r\n"
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200, b"hi", True, True),
-    "no content": (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", True, True),
-    "no content, with a length": (b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", 204, b"", True, True),
-    "not modified": (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", 304, b"", True, True),
-    "upgrade offered": (
-        b"HTTP/1.1 200 OK\r\nUpgrade: h2c\r\nConnection: upgrade\r\nContent-Length: 2\r\n\r\nhi", 200, b"hi", True, True),
-    "identity": (b"HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Length: 2\r\n\r\nhi", 200, b"hi", True, True),
-    "empty though encoded": (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", 200, b"", True, True),
-}  # fmt: skip
-
-BROKEN = {
-    "nothing like HTTP": b"SSH-2.0-OpenSSH_9.2\r\n",
-    "HTML": b"<html><body>Bad gateway</body></html>",
-    "a TLS alert": b"\x15\x03\x01\x00\x02\x02\x46",
-    "NUL first": b"\0HTTP/1.1 200 OK\r\n\r\n",
-    "space first": b" HTTP/1.1 200 OK\r\n\r\n",
-    "lower case": b"http/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-    "a request": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-    "HTTP/0.9": b"HTTP/0.9 200 OK\r\nContent-Length: 0\r\n\r\n",
-    "HTTP/1.2": b"HTTP/1.2 200 OK\r\nContent-Length: 0\r\n\r\n",
-    "HTTP/1.10": b"HTTP/1.10 200 OK\r\nContent-Length: 0\r\n\r\n",
-    "HTTP/2.0": b"HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n",
-    "no status": b"HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
-    "status of two digits": b"HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n",
-    "status of four digits": b"HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n",
-    "status under 100": b"HTTP/1.1 099 OK\r\nContent-Length: 0\r\n\r\n",
-    "status no number": b"HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n",
-    "negative status": b"HTTP/1.1 -20 OK\r\nContent-Length: 0\r\n\r\n",
-    "two spaces": b"HTTP/1.1  200 OK\r\nContent-Length: 0\r\n\r\n",
-    "no space after the status": b"HTTP/1.1 200OK\r\nContent-Length: 0\r\n\r\n",
-    "switching protocols": b"HTTP/1.1 101 S\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
-    "switching to nothing": b"HTTP/1.1 101 S\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-    "bare LF": b"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
-    "bare LF in headers": b"HTTP/1.1 200 OK\r\nX: y\nContent-Length: 0\r\n\r\n",
-    "bare CR in a value": b"HTTP/1.1 200 OK\r\nX: a\rb\r\nContent-Length: 0\r\n\r\n",
-    "folded header": b"HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n",
-    "folded with a tab": b"HTTP/1.1 200 OK\r\nX: a\r\n\tb\r\nContent-Length: 0\r\n\r\n",
-    "fold before any header": b"HTTP/1.1 200 OK\r\n X: a\r\nContent-Length: 0\r\n\r\n",
-    "NUL in a value": b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 0\r\n\r\n",
-    "NUL in a name": b"HTTP/1.1 200 OK\r\nX\0: a\r\nContent-Length: 0\r\n\r\n",
-    "control character": b"HTTP/1.1 200 OK\r\nX: a\x01\r\nContent-Length: 0\r\n\r\n",
-    "DEL in a value": b"HTTP/1.1 200 OK\r\nX: a\x7f\r\nContent-Length: 0\r\n\r\n",
-    "space before the colon": b"HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
-    "space in a name": b"HTTP/1.1 200 OK\r\nX Y: a\r\nContent-Length: 0\r\n\r\n",
-    "no name": b"HTTP/1.1 200 OK\r\n: a\r\nContent-Length: 0\r\n\r\n",
-    "no colon": b"HTTP/1.1 200 OK\r\nnothing\r\nContent-Length: 0\r\n\r\n",
-    "name in Latin-1": b"HTTP/1.1 200 OK\r\nX\xe4: a\r\nContent-Length: 0\r\n\r\n",
-    "lengths that differ": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi!",
-    "length twice": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi",
-    "list of lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nhi",
-    "length signed": b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nhi",
-    "length negative": b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nhi",
-    "length hexadecimal": b"HTTP/1.1 200 OK\r\nContent-Length: 0x2\r\n\r\nhi",
-    "length fractional": b"HTTP/1.1 200 OK\r\nContent-Length: 2.0\r\n\r\nhi",
-    "length with a space": b"HTTP/1.1 200 OK\r\nContent-Length: 1 2\r\n\r\nhi",
-    "length empty": b"HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\nhi",
-    "length over 64 bits": b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\nhi",
-    "length and chunked": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "chunked and length": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n0\r\n\r\n",
-    "gzip, chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-    "chunked, gzip": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
-    "chunked twice": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "xchunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
-    "transfer coding of nothing": b"HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n",
-    "transfer coding identity": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nhi",
-    "1.0 chunked": b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "chunk size no number": CHUNKED + b"xyz\r\nhi\r\n0\r\n\r\n",
-    "chunk size empty": CHUNKED + b"\r\nhi\r\n0\r\n\r\n",
-    "chunk size negative": CHUNKED + b"-2\r\nhi\r\n0\r\n\r\n",
-    "chunk size prefixed": CHUNKED + b"0x2\r\nhi\r\n0\r\n\r\n",
-    "chunk size with a space": CHUNKED + b"2 \r\nhi\r\n0\r\n\r\n",
-    "chunk size after a space": CHUNKED + b" 2\r\nhi\r\n0\r\n\r\n",
-    "chunk size over 64 bits": CHUNKED + b"10000000000000000\r\nhi\r\n0\r\n\r\n",
-    "chunk size with bare LF": CHUNKED + b"2\nhi\r\n0\r\n\r\n",
-    "chunk longer than said": CHUNKED + b"2\r\nhi!\r\n0\r\n\r\n",
-    "chunk shorter than said": CHUNKED + b"4\r\nhi\r\n0\r\n\r\n",
-    "chunk ends with LF": CHUNKED + b"2\r\nhi\n0\r\n\r\n",
-    "NUL in a chunk extension": CHUNKED + b"2;a=\0\r\nhi\r\n0\r\n\r\n",
-    "trailer without a name": CHUNKED + b"0\r\n: x\r\n\r\n",
-    "bare LF in trailers": CHUNKED + b"0\r\nX: y\n\r\n",
-    "length in trailers": CHUNKED + b"0\r\nContent-Length: 2\r\n\r\n",
-    "content coding br": b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nhi",
-    "content codings in a row": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: 2\r\n\r\nhi",
-    "not gzip": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi",
-}
 
 
 @pytest.mark.parametrize("name", GOOD)
