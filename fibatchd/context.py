@@ -10,6 +10,7 @@ import trio
 from fibatchd.config import Config
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.batches import Batch
+from fibatchd.inference.bookkeeping import Bookkeeper
 from fibatchd.inference.endpoint import Endpoints
 from fibatchd.inference.execute import Executor
 from fibatchd.inference.load import Load
@@ -80,6 +81,11 @@ class Context:
     """This daemon's id, by which it leases requests and jobs; it changes when a lease was lost."""
     on_end: list[BatchHook] = field(default_factory=list)
     on_delete: list[BatchHook] = field(default_factory=list)
+    bookkeeper: Bookkeeper = field(init=False)
+    """Records what interactive calls have spent; a service that the daemon runs."""
+
+    def __post_init__(self) -> None:
+        self.bookkeeper = Bookkeeper(self.store)
 
     @property
     def policy(self) -> Policy:

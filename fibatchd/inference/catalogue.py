@@ -4,6 +4,7 @@ re-check before every attempt, and the list of models.
 Pure: what decides is the configuration as it is now, the account's tier, the key's own list of models.
 """
 
+import re
 from collections.abc import Collection
 
 from fibatchd.config import Config, Model
@@ -14,6 +15,7 @@ NOT_FOUND = "model_not_found"
 UNAVAILABLE = "model_unavailable"
 
 _LONGEST_NAME = 200  # characters of a client's model name that a message repeats
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def usable(config: Config, account: Account, key: Key) -> list[Model]:
@@ -36,7 +38,7 @@ def find(config: Config, account: Account, key: Key, name: str, endpoint: str) -
     """
     model = config.find_model(name)
     if model is None or not _serves(model, account, key, endpoint):
-        return Problem(f"Model '{_shortened(name)}' not found", "model", NOT_FOUND)
+        return Problem(f"Model '{_quotable(name)}' not found", "model", NOT_FOUND)
     return model
 
 
@@ -46,11 +48,11 @@ def resolve(
     """Return the model that a batched request is to be pinned to. Beyond `find`, an auto model is refused, and one that
     takes nothing new: drained by the configuration, or one of `drained`, the ids that the operator drains by hand."""
     if name == "auto" or name.startswith("auto-"):
-        message = f"Auto models such as '{_shortened(name)}' cannot be used in a batch; name a model by its id"
+        message = f"Auto models such as '{_quotable(name)}' cannot be used in a batch; name a model by its id"
         return Problem(message, "model", NOT_FOUND)
     model = find(config, account, key, name, endpoint)
     if isinstance(model, Model) and is_drained(model, drained):
-        return Problem(f"Model '{_shortened(name)}' is unavailable at the moment", "model", UNAVAILABLE)
+        return Problem(f"Model '{_quotable(name)}' is unavailable at the moment", "model", UNAVAILABLE)
     return model
 
 
@@ -67,5 +69,7 @@ def _serves(model: Model, account: Account, key: Key, endpoint: str) -> bool:
     return endpoint in model.endpoints and _open_to(model, account, key)
 
 
-def _shortened(name: str) -> str:
+def _quotable(name: str) -> str:
+    """Cut a client's text for a message, which databases and encoders must be able to hold."""
+    name = _NOT_TEXT.sub("\ufffd", name)
     return name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…"

@@ -5,7 +5,7 @@ worker thread.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,10 +89,12 @@ class StreamEditor(ABC):
 class Endpoint(ABC):
     """One path of the API.
 
-    path  what batches name as `url` or `endpoint`, such as "/v1/chat/completions"
+    path       such as "/v1/chat/completions"
+    batchable  whether `POST /v1/batches` may name it as `url` or `endpoint`; False for one that has a batch API of its own
     """
 
     path: str
+    batchable: bool = True
 
     @abstractmethod
     def check(self, body: bytes, *, batch: bool, options: Options) -> Problem | None:
@@ -123,12 +125,17 @@ class Endpoints:
     """All endpoints by path; filled once at start, by the core and then by plugins."""
 
     by_path: dict[str, Endpoint] = field(default_factory=dict)
+    _extensions: dict[str, str | None] = field(default_factory=dict)
 
-    def add(self, endpoint: Endpoint) -> None:
-        """Register one. Raises ValueError where its path is taken."""
+    def add(self, endpoint: Endpoint, extension: str | None = None) -> None:
+        """Register one; `extension` is the switch that opens it to batches, None for what is always open.
+
+        Raises ValueError where its path is taken.
+        """
         if endpoint.path in self.by_path:
             raise ValueError(f"two endpoints for {endpoint.path}")
         self.by_path[endpoint.path] = endpoint
+        self._extensions[endpoint.path] = extension
 
     def __getitem__(self, path: str) -> Endpoint:
         return self.by_path[path]
@@ -136,3 +143,11 @@ class Endpoints:
     def get(self, path: str) -> Endpoint | None:
         """Return the endpoint of a path, None where there is none."""
         return self.by_path.get(path)
+
+    def open_to_batches(self, is_on: Callable[[str], bool]) -> list[str]:
+        """Return the paths that a new batch may name; `is_on` says which extensions are switched on."""
+        return [
+            path
+            for path, extension in self._extensions.items()
+            if self.by_path[path].batchable and (extension is None or is_on(extension))
+        ]
