@@ -109,3 +109,16 @@ async def balanced(store: Any, max_attempts: int = 3) -> None:
     """Fail with every contradiction in the store."""
     problems = await store.read(audit, max_attempts)
     assert not problems, "\n".join(problems)
+
+
+def _count(tables: tuple[str, ...]) -> Script[list[int]]:
+    found: list[int] = []
+    for table in tables:
+        ((rows,),) = yield Query(f"SELECT COUNT(*) FROM {table}")
+        found.append(rows)
+    return found
+
+
+async def rows_of(store: Any, *tables: str) -> list[int]:
+    """Count the rows of some tables."""
+    return await store.read(_count, tables)

@@ -1,12 +1,11 @@
 """Accounts and their keys, and what becomes of an account that is deleted."""
 
 import pytest
-from ledger import balanced
+from ledger import balanced, rows_of
 from scenario import claim, create, daemon, get, owner, purge_all, read_results, report, succeeded, sweep, upload
 
 from fibatchd.domain.accounts import ACTIVE, DELETED, SUSPENDED, looks_like_key, secret_hash
 from fibatchd.store import accounts
-from fibatchd.store.interface import Query
 
 
 async def account(store, who):
@@ -116,12 +115,6 @@ async def test_deleting_an_account_ends_its_batches_and_erases_its_data(store):
     await sweep(store)
     await purge_all(store, worker)
 
-    def left():
-        rows = yield Query("SELECT id FROM batches")
-        ((requests,),) = yield Query("SELECT COUNT(*) FROM requests")
-        ((bodies,),) = yield Query("SELECT COUNT(*) FROM request_bodies")
-        ((results,),) = yield Query("SELECT COUNT(*) FROM results")
-        return [id_ for (id_,) in rows], requests, bodies, results
-
-    assert await store.read(left) == ([others.id], 3, 3, 0)
+    assert await get(store, eve, others.id) == others
+    assert await rows_of(store, "batches", "requests", "request_bodies", "results") == [1, 3, 3, 0]
     assert len(await read_results(store, others)) == 3

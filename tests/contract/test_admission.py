@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import trio
-from ledger import balanced
+from ledger import balanced, rows_of
 from scenario import (
     API,
     DAY,
@@ -33,20 +33,6 @@ from fibatchd.domain import states
 from fibatchd.errors import StoreConflict, StoreUnavailable
 from fibatchd.store import admission, batches, sweeps
 from fibatchd.store.admission import Limits, OverLimit
-from fibatchd.store.interface import Query
-
-
-async def rows_of(store, *tables):
-    """Count the rows of some tables."""
-
-    def count():
-        total = []
-        for table in tables:
-            ((found,),) = yield Query(f"SELECT COUNT(*) FROM {table}")
-            total.append(found)
-        return total
-
-    return await store.read(count)
 
 
 async def staged(store, who: Owner, models=("m", "m", "m"), appended=None):

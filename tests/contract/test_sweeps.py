@@ -1,0 +1,69 @@
+"""The housekeeping's lists are bounded and right at the edges, and a model that is gone fails what waits for it."""
+
+from ledger import balanced
+from scenario import DAY, POLICY, claim, create, daemon, delete, get, owner, read_results
+
+from fibatchd.domain import states
+from fibatchd.domain.requests import Failure
+from fibatchd.store import batches, claims, sweeps
+
+GONE = Failure("model_not_found", "The model is gone", 404)
+
+
+async def test_lists_are_no_longer_than_asked_for(store, clock):
+    ada = await owner(store)
+    made = [await create(store, ada) for _ in range(3)]
+    assert await store.read(sweeps.due_to_expire, 10) == []
+    clock.advance(DAY)
+    assert await store.read(sweeps.due_to_expire, 2) == [b.id for b in made[:2]]
+    assert await store.read(sweeps.due_to_expire, 10) == [b.id for b in made]
+    for batch in made:
+        await delete(store, ada, batch.id)
+    assert await store.read(sweeps.due_to_expire, 10) == []
+
+
+async def test_deleting_by_retention_leaves_alone_what_is_not_over(store):
+    ada = await owner(store)
+    batch = await create(store, ada)
+    await store.write(sweeps.delete_ended, batch.id, POLICY)
+    assert await get(store, ada, batch.id) == batch
+    done = await create(store, ada, refused=3)
+    await store.write(sweeps.delete_ended, done.id, POLICY)
+    await store.write(sweeps.delete_ended, done.id, POLICY)
+    assert await get(store, ada, done.id) is None
+
+
+async def test_a_lane_whose_model_is_gone_fails_in_pieces_and_alone(store, clock):
+    ada, worker = await owner(store), await daemon(store)
+    batch = await create(store, ada, ["gone"] * 5 + ["m"])
+    await claim(store, worker, "gone", 1)
+    ((lane, *_), _) = await store.read(claims.candidates, "gone")
+    failed = []
+    while count := await store.write(sweeps.fail_lane, lane.lane, GONE, 3, POLICY):
+        failed.append(count)
+        await balanced(store)
+    assert failed == [3, 1]
+    now = await get(store, ada, batch.id)
+    assert (now.failed, now.running, now.queued, now.status) == (4, 1, 1, states.IN_PROGRESS)
+    assert [r.failure for r in await read_results(store, batch)] == [None, GONE, GONE, GONE, GONE, None]
+
+
+async def test_failing_the_last_lane_ends_the_batch(store, clock):
+    ada = await owner(store)
+    batch = await create(store, ada, ["gone"] * 2)
+    ((lane,), _) = await store.read(claims.candidates, "gone")
+    assert await store.write(sweeps.fail_lane, lane.lane, GONE, 10, POLICY) == 2
+    now = await get(store, ada, batch.id)
+    assert (now.status, now.failed) == (states.COMPLETED, 2)
+    await balanced(store)
+
+
+async def test_a_lane_of_a_closed_batch_is_left_as_it_was_closed(store):
+    ada = await owner(store)
+    batch = await create(store, ada, ["gone"] * 2)
+    ((lane,), _) = await store.read(claims.candidates, "gone")
+    await store.write(batches.cancel, ada.account.id, batch.id, "batches", POLICY)
+    assert await store.write(sweeps.fail_lane, lane.lane, GONE, 10, POLICY) == 0
+    assert await store.write(sweeps.fail_lane, lane.lane + 100, GONE, 10, POLICY) == 0
+    assert {r.status for r in await read_results(store, batch)} == {"cancelled"}
+    await balanced(store)
