@@ -156,7 +156,7 @@ def test_replacing_a_member_changes_its_value_and_no_other_byte(text, name):
         return
     after = rawjson.replace_member(text, name, SENTINEL)
     assert lossless(after) == [(key, "sentinel" if key == name else value) for key, value in before]
-    if rawjson.duplicate_member(text, rawjson.read_object(text)) != name:
+    if [key for key, _ in before].count(name) == 1:
         old = bytes(rawjson.read_object(text)[name])
         assert after.replace(SENTINEL, old) == text
 
