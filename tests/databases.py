@@ -3,9 +3,12 @@ for the whole process."""
 
 import contextlib
 import os
+import secrets
 import tempfile
 import urllib.parse
 import warnings
+
+import trio
 
 from fibatchd.store import migrate
 from fibatchd.store.bridge import open_bridge
@@ -57,14 +60,41 @@ async def administer(url, *statements):
     return [tuple(row) for row in rows]
 
 
-_templates = {}
+@contextlib.contextmanager
+def new_database(server_url):
+    """The URL of a database without tables, which is there for as long as the block runs."""
+    name = f"fibatchd_test_{secrets.token_hex(8)}"
+    trio.run(administer, server_url, f"CREATE DATABASE {name}")
+    try:
+        yield database_url(server_url, name)
+    finally:
+        trio.run(administer, server_url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
-async def template(server_url):
-    """The name of a database with the core's schema, to copy; made once for each server."""
-    if server_url not in _templates:
-        name = f"fibatchd_template_{os.getpid()}"
-        await administer(server_url, f"CREATE DATABASE {name}")
-        async with open_postgres(Server(database_url(server_url, name)), migrations=migrate.core()):
-            _templates[server_url] = name
-    return _templates[server_url]
+async def migrate_core(url):
+    """Bring a database's schema up to date, with the core alone."""
+    async with open_postgres(Server(url), migrations=migrate.core()):
+        pass
+
+
+def _seeds():
+    """The statements by which the core's migrations put rows into tables."""
+    texts = [migration.sql["postgresql"] for migration in migrate.core()]
+    return [part for text in texts for part in migrate.statements(text) if part.startswith("INSERT")]
+
+
+_WIPE = """
+DO $$
+DECLARE every TEXT;
+BEGIN
+    PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();
+    SELECT string_agg(quote_ident(tablename), ', ') INTO every FROM pg_tables
+        WHERE schemaname = 'public' AND tablename <> 'migrations';
+    EXECUTE 'TRUNCATE ' || every;
+END $$
+"""
+
+
+async def wipe(url):
+    """Make a migrated database as it was when it was new. Much faster than a new one."""
+    await administer(url, _WIPE, *_seeds())
