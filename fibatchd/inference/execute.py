@@ -4,7 +4,7 @@ Batches and interactive calls both come through here, so that a batched request 
 """
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -55,7 +55,7 @@ class OpenStream:
     result: Attempt
     _answer: StreamedAnswer | EchoedStream
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Give edited chunks as they come. A stream that breaks ends with the API's own error event."""
         try:
             async for chunk in self._answer:

@@ -1,0 +1,42 @@
+"""Composes the HTTP API: the core's routes and the plugins', authentication before all of them, errors behind."""
+
+from collections.abc import Callable
+
+from fibatchd.context import Context
+from fibatchd.plugin_loader import Plugins
+from fibatchd.web import batches, health, interactive, models, results
+from fibatchd.web.auth import authenticate
+from fibatchd.web.errors import ErrorAnswers
+from fibatchd.web.exchange import Exchange
+from fibatchd.web.front import Front
+from fibatchd.web.guards import ErrorBody, GuardedQuart
+from fibatchd.web.inline import InlineBatches
+
+
+class Api(GuardedQuart):
+    """The app. `error_body` writes the errors that are answered below it, in the same shapes."""
+
+    asgi_http_class = Exchange
+    error_body: ErrorBody
+
+
+def create_app(context: Context, plugins: Plugins, *, ready: Callable[[], bool]) -> Api:
+    """Return the app. `ready` says whether the daemon takes work now."""
+    app = Api("fibatchd", static_folder=None)
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
+    app.url_map.merge_slashes = False
+    app.extensions["fibatchd"] = Front(context, ready)
+    errors = ErrorAnswers(plugins.hook.fibatchd_error_shapes())
+    app.error_body = errors.body
+    app.register_error_handler(Exception, errors.handle)
+    app.before_request(authenticate)
+    forms = [InlineBatches(context)]
+    for found in reversed(plugins.hook.fibatchd_batch_inputs(context=context)):
+        forms += found
+    app.register_blueprint(batches.blueprint(forms))
+    for core in (results, interactive, models, health):
+        app.register_blueprint(core.blueprint)
+    for contributed in plugins.hook.fibatchd_routes(context=context):
+        for blueprint in contributed:
+            app.register_blueprint(blueprint)
+    return app

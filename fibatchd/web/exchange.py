@@ -1,0 +1,65 @@
+"""One request and its answer: what is held open until the answer is out, how an answer that breaks ends, and the
+request's line in the log.
+"""
+
+import time
+from contextlib import AsyncExitStack
+
+import structlog
+import trio
+from hypercorn.typing import ASGISendCallable
+from quart import Request, request
+from quart_trio.asgi import TrioASGIHTTPConnection
+
+from fibatchd.errors import FibatchdError
+
+log = structlog.get_logger(__name__)
+
+CLIENT_LEFT = 499
+"""The status that the log shows where nobody was there to be answered."""
+
+
+def held() -> AsyncExitStack:
+    """Return what is closed when the current request's answer is out, or its client has left, in the task that answers.
+
+    A view whose answer is streamed enters there what the stream needs.
+    """
+    stack: AsyncExitStack = request.scope["state"]["held"]
+    return stack
+
+
+class Exchange(TrioASGIHTTPConnection):
+    """Runs one request."""
+
+    async def handle_request(  # type: ignore[override]  # quart-trio's own has this signature
+        self, nursery: trio.Nursery, request: Request, send: ASGISendCallable
+    ) -> None:
+        """Have the app answer, send that, and end the task that listens to the client."""
+        began = time.monotonic()
+        status = CLIENT_LEFT
+        try:
+            async with AsyncExitStack() as stack:
+                request.scope["state"]["held"] = stack
+                response = await self.app.handle_request(request)
+                try:
+                    await self._send_response(send, response)
+                    status = response.status_code
+                except FibatchdError as error:
+                    # Headers are out: all that can still be told is that the answer is not whole, by cutting it.
+                    log.warning("answer cut short", reason=str(error), path=request.path)
+        finally:
+            _log(request, status, time.monotonic() - began)
+        nursery.cancel_scope.cancel()
+
+
+def _log(request: Request, status: int, seconds: float) -> None:
+    rule = request.url_rule
+    quiet = request.scope["state"].get("quiet", False)
+    (log.debug if quiet else log.info)(
+        "request",
+        method=request.method,
+        path=rule.rule if rule is not None else request.path[:200],
+        status=status,
+        ms=round(seconds * 1000, 1),
+        account=request.scope["state"].get("account"),
+    )

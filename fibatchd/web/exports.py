@@ -1,0 +1,80 @@
+"""`output.jsonl`: all results of a finished batch in one file, whose bytes are the same every time.
+
+Nothing is stored for it: the lines are written anew for each download. Its ETag, a SHA-256, has to be known before the
+first byte goes out, so the first download reads the batch twice; the digest is then remembered.
+"""
+
+import hashlib
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+import trio
+
+from fibatchd.domain.batches import Batch
+from fibatchd.store.interface import Store
+from fibatchd.store.results import Range
+from fibatchd.web.reading import read_pieces
+from fibatchd.web.render import output_line
+
+REMEMBERED = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """An export without its bytes: SHA-256 in hex, size, and where its pieces start: (byte, number of the request)."""
+
+    sha256: str
+    size: int
+    starts: list[tuple[int, int]]
+
+
+class Digests:
+    """The digests of the exports last asked for."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Digest] = OrderedDict()
+        self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
+
+    async def of(self, store: Store, batch: Batch) -> Digest:
+        """Return a finished batch's digest. Those who ask for it at once have it computed once."""
+        lock = self._locks.setdefault(batch.id, trio.Lock())
+        async with lock:
+            digest = self._known.get(batch.id)
+            if digest is None:
+                digest = self._known[batch.id] = await compute(store, batch)
+            self._known.move_to_end(batch.id)
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return digest
+
+
+async def compute(store: Store, batch: Batch) -> Digest:
+    """Write the export once, to nowhere."""
+    hashed = hashlib.sha256()
+    size = 0
+    starts: list[tuple[int, int]] = []
+    whole = Range.of(batch)
+    async with aclosing(read_pieces(store, batch, whole.first, whole.last)) as pieces:
+        async for piece in pieces:
+            starts.append((size, piece[0].number))
+            lines = b"".join(map(output_line, piece))
+            hashed.update(lines)
+            size += len(lines)
+    return Digest(hashed.hexdigest(), size, starts)
+
+
+async def export(store: Store, batch: Batch, digest: Digest, first: int, last: int) -> AsyncIterator[bytes]:
+    """Give the bytes of the export from position `first` to `last`, both included; what stands far before is not read."""
+    position, number = digest.starts[bisect_right(digest.starts, first, key=lambda start: start[0]) - 1]
+    async with aclosing(read_pieces(store, batch, number, Range.of(batch).last)) as pieces:
+        async for piece in pieces:
+            lines = b"".join(map(output_line, piece))
+            if part := lines[max(0, first - position) : last + 1 - position]:
+                yield part
+            position += len(lines)
+            if position > last:
+                return

@@ -1,0 +1,65 @@
+"""What the routes of one app share, and how they reach it: `front()` in any view or plugin route."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+
+from quart import Request, current_app
+
+from fibatchd.context import Context
+from fibatchd.errors import ApiError
+from fibatchd.web.exports import Digests
+from fibatchd.web.guards import BodyBudget
+
+MAX_CALL_BYTES = 32 * 2**20
+"""An interactive call's body."""
+MAX_CALLS_BYTES = 256 * 2**20
+"""The bodies of all interactive calls in flight together."""
+
+
+class Front:
+    """Made once by `create_app`. `ready` says whether the daemon takes work."""
+
+    def __init__(self, context: Context, ready: Callable[[], bool]) -> None:
+        self.context = context
+        self.ready = ready
+        self.digests = Digests()
+        self._creates_bound = context.config.server.max_buffered_body_bytes
+        self._creates = BodyBudget(self._creates_bound)
+        self._calls = BodyBudget(MAX_CALLS_BYTES)
+        self._in_flight: Counter[str] = Counter()
+
+    def create_body(self, request: Request) -> AbstractAsyncContextManager[bytes]:
+        """Receive the body of a call that creates a batch, held until the block ends.
+
+        ApiError 413 over `batches.max_body_bytes`; 503 where all such bodies together would pass
+        `server.max_buffered_body_bytes`.
+        """
+        bound = self.context.config.server.max_buffered_body_bytes
+        self._creates.free += bound - self._creates_bound  # a reload may have changed it
+        self._creates_bound = bound
+        return self._creates.body(request, self.context.config.batches.max_body_bytes)
+
+    def call_body(self, request: Request) -> AbstractAsyncContextManager[bytes]:
+        """Receive the body of an interactive call, held until the block ends. ApiError 413 or 503."""
+        return self._calls.body(request, MAX_CALL_BYTES)
+
+    @contextmanager
+    def interactive_slot(self, account_id: str, limit: int | None) -> Iterator[None]:
+        """Count an interactive call of an account for as long as the block runs. ApiError 429 beyond `limit`."""
+        if limit is not None and self._in_flight[account_id] >= limit:
+            message = f"You have {limit} interactive requests running, the most that your account may have at once"
+            raise ApiError(429, message, code="concurrency_limit_exceeded", retry_after=1)
+        self._in_flight[account_id] += 1
+        try:
+            yield
+        finally:
+            self._in_flight[account_id] -= 1
+            if not self._in_flight[account_id]:
+                del self._in_flight[account_id]
+
+
+def front() -> Front:
+    """Return the app's own, inside a request."""
+    found: Front = current_app.extensions["fibatchd"]
+    return found

@@ -1,0 +1,167 @@
+"""Inline batches: the requests stand in the create call itself. All are checked before anything is stored, and the first
+that is wrong refuses the whole batch by name.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fibatchd import rawjson
+from fibatchd.config import CHAT_COMPLETIONS
+from fibatchd.context import Context, CreateCall
+from fibatchd.domain.batches import Batch
+from fibatchd.domain.requests import NewRequest
+from fibatchd.errors import ApiError, InvalidJson
+from fibatchd.ids import new_id
+from fibatchd.inference.endpoint import Problem
+from fibatchd.inference.items import custom_id_of, method_problem, url_of
+from fibatchd.inference.target import INVALID, INVALID_TYPE, MISSING, Target
+from fibatchd.store.admission import NewBatch
+from fibatchd.web.endpoints import endpoint_problem
+from fibatchd.web.idempotency import created
+from fibatchd.web.intake import store_batch
+from fibatchd.web.work import in_worker, pieces
+
+FIELDS = frozenset({"custom_id", "method", "url", "body"})
+
+
+class InlineBatches:
+    """The form of `POST /v1/batches` with `requests`; a context.BatchInput."""
+
+    member = "requests"
+    allowed = frozenset({"requests", "metadata", "endpoint", "completion_window"})
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def create(self, call: CreateCall) -> Batch:
+        """Check all requests and store them."""
+        settings = self._context.config.batches
+        items = await in_worker(_split, call.members["requests"], settings.max_requests)
+        checker = Checker(self._context, call)
+        requests: list[NewRequest] = []
+        for start, piece in pieces(items):
+            requests += await in_worker(checker.check, start, piece)
+        del items
+        account, key = call.caller.account, call.caller.key
+        new = NewBatch(
+            id=new_id("batch_"),
+            api="batches",
+            source="inline",
+            account_id=account.id,
+            key_id=key.id,
+            endpoint=checker.endpoint,
+            window_s=settings.completion_window_s,
+            metadata=call.metadata,
+        )
+        return created(await store_batch(self._context, new, requests, call.key))
+
+
+def _split(raw: msgspec.Raw, most: int) -> Sequence[msgspec.Raw]:
+    try:
+        items = rawjson.split_array(raw, most)
+    except InvalidJson as error:
+        raise ApiError(400, f"requests: {error}", code=INVALID_TYPE, param="requests") from None
+    if not items:
+        raise ApiError(400, "requests: must not be empty", code="invalid_value", param="requests")
+    if len(items) > most:
+        raise ApiError(
+            400,
+            f"requests: a batch may hold at most {most} requests",
+            code="too_many_requests_in_batch",
+            param="requests",
+        )
+    return items
+
+
+class Checker:
+    """Checks a batch's requests in order, and remembers what each has to agree with. `endpoint` is what they all name."""
+
+    def __init__(self, context: Context, call: CreateCall) -> None:
+        self._context = context
+        self._config = context.config
+        self._call = call
+        self._seen: set[str] = set()
+        self._target: Target | None = None
+        self.endpoint = ""
+
+    def check(self, start: int, items: Sequence[msgspec.Raw]) -> list[NewRequest]:
+        """Check the requests at positions `start` on. Raises ApiError 400 for the first that is wrong."""
+        return [self._check(f"requests[{start + offset}]", bytes(item)) for offset, item in enumerate(items)]
+
+    def _check(self, where: str, text: bytes) -> NewRequest:
+        try:
+            members = rawjson.read_object(text)
+        except InvalidJson as error:
+            raise _refused(where, where, Problem(str(error), None, INVALID_TYPE)) from None
+        custom_id = custom_id_of(members.get("custom_id"))
+        if isinstance(custom_id, Problem):
+            raise _refused(where, where, custom_id)
+        found = self._request(custom_id, text, members)
+        if isinstance(found, Problem):
+            raise _refused(f"{where} (custom_id '{custom_id}')", where, found)
+        return found
+
+    def _request(self, custom_id: str, text: bytes, members: dict[str, msgspec.Raw]) -> NewRequest | Problem:
+        problem = self._item_problem(custom_id, text, members)
+        if problem is not None:
+            return problem
+        target = self._target_of(members.get("url"))
+        if isinstance(target, Problem):
+            return target
+        body = bytes(members.get("body", b"null"))
+        if body == b"null":
+            return Problem("body: missing, expected an object", "body", MISSING)
+        verdict = target.judge(body)
+        if isinstance(verdict, Problem):
+            param = "body" if verdict.param is None else f"body.{verdict.param}"
+            return Problem(verdict.message, param, verdict.code)
+        return NewRequest(custom_id, verdict.id, body)
+
+    def _item_problem(self, custom_id: str, text: bytes, members: dict[str, msgspec.Raw]) -> Problem | None:
+        if custom_id in self._seen:
+            return Problem("custom_id: used by an earlier request of the batch", "custom_id", "duplicate_custom_id")
+        self._seen.add(custom_id)
+        unknown = next((member for member in members if member not in FIELDS), None)
+        if unknown is not None:
+            return Problem(f"{unknown}: unknown field", unknown, "unknown_parameter")
+        if (twice := rawjson.duplicate_member(text, members)) is not None:
+            return Problem(f"{twice}: occurs twice", twice, INVALID)
+        return method_problem(members.get("method"))
+
+    def _target_of(self, raw: msgspec.Raw | None) -> Target | Problem:
+        url = url_of(raw)
+        if isinstance(url, Problem):
+            return url
+        url = CHAT_COMPLETIONS if url is None else url
+        if self._target is None:
+            return self._first_target(url)
+        if url != self.endpoint:
+            message = f"url: all requests of a batch use the same url, and the first uses {self.endpoint}"
+            return Problem(message, "url", "invalid_url")
+        return self._target
+
+    def _first_target(self, url: str) -> Target | Problem:
+        problem = endpoint_problem(self._context, url, "url")
+        if problem is not None:
+            return problem
+        stated = self._call.members.get("endpoint")
+        if stated is not None and rawjson.decode(stated) != url:
+            message = f"endpoint: must equal the url of the requests, {url}"
+            raise ApiError(400, message, code="invalid_value", param="endpoint")
+        self.endpoint = url
+        caller = self._call.caller
+        self._target = Target(
+            self._config,
+            caller.account,
+            caller.key,
+            self._context.endpoints[url],
+            batch=True,
+            drained=self._context.drained,
+        )
+        return self._target
+
+
+def _refused(name: str, where: str, problem: Problem) -> ApiError:
+    param = where if problem.param is None else f"{where}.{problem.param}"
+    return ApiError(400, f"{name}: {problem.message}", code=problem.code, param=param)

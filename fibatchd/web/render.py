@@ -1,0 +1,147 @@
+"""Values as the OpenAI-shaped API writes them: batches, results, lists, errors, lines of result files.
+
+What a client or an upstream wrote as JSON goes in as it stands. Field order is that of the API's documentation.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from fibatchd import rawjson
+from fibatchd.domain.batches import Batch
+from fibatchd.domain.requests import Failure, Result
+from fibatchd.ids import batch_request_id
+from fibatchd.money import usd_text
+
+encode = msgspec.json.Encoder().encode
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+def error_object(status: int, message: str, param: str | None, code: str | None) -> dict[str, Any]:
+    """Return OpenAI's error body."""
+    kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def batch_object(batch: Batch) -> bytes:
+    """Return a batch's JSON. `model` is there only for a batch that has one."""
+    fields: dict[str, Any] = {
+        "id": batch.id,
+        "object": "batch",
+        "endpoint": batch.endpoint,
+        "errors": _raw(batch.errors),
+        "input_file_id": batch.input_file_id,
+        "completion_window": _window(round(batch.expires_at - batch.created_at)),
+        "status": batch.status,
+        "output_file_id": batch.output_file_id,
+        "error_file_id": batch.error_file_id,
+        "created_at": int(batch.created_at),
+        "in_progress_at": _seconds(batch.in_progress_at),
+        "expires_at": int(batch.expires_at),
+        "finalizing_at": _seconds(batch.finalizing_at),
+        "completed_at": _seconds(batch.completed_at),
+        "failed_at": _seconds(batch.failed_at),
+        "expired_at": _seconds(batch.expired_at),
+        "cancelling_at": _seconds(batch.cancelling_at),
+        "cancelled_at": _seconds(batch.cancelled_at),
+        "request_counts": {
+            "total": batch.total,
+            "completed": batch.completed,
+            "failed": batch.failed + batch.expired,
+        },
+        "metadata": _raw(batch.metadata),
+        "usage": {
+            "input_tokens": batch.input_tokens,
+            "output_tokens": batch.output_tokens,
+            "total_tokens": batch.input_tokens + batch.output_tokens,
+        },
+        "cost_usd": _raw(usd_text(batch.cost)),
+        "cost_unknown_attempts": batch.cost_unknown,
+        "results_expires_at": _seconds(batch.delete_at),
+        "error": {"code": batch.error_code, "message": batch.error_message} if batch.error_code else None,
+    }
+    if batch.model is not None:
+        fields["model"] = batch.model
+    return encode(fields)
+
+
+def list_object(items: Sequence[bytes], ids: Sequence[str], *, has_more: bool) -> bytes:
+    """Return a page of a list: `items` as JSON, with the ids that stand for them as cursors."""
+    before, after = list_frame(ids[0] if ids else None, ids[-1] if ids else None, has_more=has_more)
+    return b"".join([before, b",".join(items), after])
+
+
+def list_frame(first_id: str | None, last_id: str | None, *, has_more: bool) -> tuple[bytes, bytes]:
+    """Return what stands before and behind the items of a page, for one that is sent piece by piece."""
+    rest = encode({"has_more": has_more, "first_id": first_id, "last_id": last_id})
+    return b'{"object":"list","data":[', b"]," + rest[1:]
+
+
+def result_object(result: Result) -> bytes:
+    """Return one item of a page of results."""
+    failure = result.failure if result.status != "cancelled" else None
+    return encode(
+        {
+            "id": batch_request_id(result.number),
+            "custom_id": result.custom_id,
+            "status": result.status,
+            "response": _success(result),
+            "error": _error_member(failure) if failure else None,
+        }
+    )
+
+
+def output_line(result: Result) -> bytes:
+    """Return one line of a result file for a request of a finished batch, in the shape of OpenAI's.
+
+    A request that got an HTTP error has it as its response; one that never ran, or whose answer was not kept, has none.
+    """
+    failure = result.failure
+    response, error = _success(result), None
+    if failure is not None and failure.status is not None and failure.code != "result_too_large":
+        body = error_object(failure.status, failure.message, None, failure.code)
+        response = {"status_code": failure.status, "request_id": result.request_id, "body": body}
+    elif failure is not None:
+        error = {"code": failure.code, "message": failure.message}
+    line = encode(
+        {
+            "id": batch_request_id(result.number),
+            "custom_id": result.custom_id,
+            "response": response,
+            "error": error,
+        }
+    )
+    return rawjson.jsonl_line(line) + b"\n"
+
+
+def _success(result: Result) -> dict[str, Any] | None:
+    if result.status != "completed" or result.body is None:
+        return None
+    return {
+        "status_code": result.status_code,
+        "request_id": result.request_id,
+        "body": msgspec.Raw(result.body),
+    }
+
+
+def _error_member(failure: Failure) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": failure.code, "message": failure.message}
+    return error | {"status": failure.status} if failure.status is not None else error
+
+
+def _raw(text: str | None) -> msgspec.Raw | None:
+    return None if text is None else msgspec.Raw(text.encode())
+
+
+def _seconds(time: float | None) -> int | None:
+    return None if time is None else int(time)
+
+
+def _window(seconds: int) -> str:
+    """Write a completion window as `24h`, in the largest unit that leaves it whole."""
+    for unit, size in (("h", 3600), ("m", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
