@@ -105,10 +105,10 @@ def _audit_books(batches: list[Batch]) -> Script[list[str]]:
     ]
 
 
-async def balanced(store: Any, max_attempts: int = 3) -> None:
+async def balanced(store: Any, max_attempts: int = 3, about: str = "") -> None:
     """Fail with every contradiction in the store."""
     problems = await store.read(audit, max_attempts)
-    assert not problems, "\n".join(problems)
+    assert not problems, "\n".join([about, *problems])
 
 
 def _count(tables: tuple[str, ...]) -> Script[list[int]]:
