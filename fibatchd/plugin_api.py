@@ -21,17 +21,36 @@ from fibatchd.inference.endpoint import (
     Route,
     StreamEditor,
 )
+from fibatchd.inference.items import custom_id_of, method_problem, url_of
 from fibatchd.inference.schema import BodySchema
 from fibatchd.inference.sse import EventSplitter
+from fibatchd.inference.target import Target
 from fibatchd.store import admission, batches, ending, jobs, results
 from fibatchd.store.interface import NOW, Insert, Many, Notify, Query, Script, Store, one
 from fibatchd.store.migrate import Migration, from_package
+from fibatchd.web import idempotency, paging
+from fibatchd.web.access import require_access, require_batches, require_for_creation, require_quota, require_room
+from fibatchd.web.address import base_url
+from fibatchd.web.auth import caller, public
+from fibatchd.web.endpoints import endpoint_problem
+from fibatchd.web.fixed import FixedBytes, fixed_answer
+from fibatchd.web.front import front
+from fibatchd.web.guards import LimitedBody, read_body
+from fibatchd.web.intake import store_batch
+from fibatchd.web.interactive import interactive
+from fibatchd.web.reading import read_piece, read_pieces
+from fibatchd.web.render import batch_object, error_object, list_object, output_line
+from fibatchd.web.work import in_worker, pieces
 
 __all__ = [
     "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call", "Caller", "ChatUsage",
-    "Config", "Context", "CreateCall", "Endpoint", "ErrorShape", "EventSplitter", "Failure", "Insert", "InvalidJson",
-    "Key", "Many", "Migration", "Model", "NewRequest", "Notify", "Options", "Problem", "Query", "Refused", "Reply",
-    "Result", "Route", "Script", "Service", "Store", "StoreConflict", "StoreError", "StoreUnavailable", "StreamEditor",
-    "Upstream", "Usage", "admission", "batches", "ending", "from_package", "hookimpl", "is_id", "jobs", "new_id", "one",
-    "rawjson", "read_usage", "request_id", "results",
+    "Config", "Context", "CreateCall", "Endpoint", "ErrorShape", "EventSplitter", "Failure", "FixedBytes", "Insert",
+    "InvalidJson", "Key", "LimitedBody", "Many", "Migration", "Model", "NewRequest", "Notify", "Options", "Problem",
+    "Query", "Refused", "Reply", "Result", "Route", "Script", "Service", "Store", "StoreConflict", "StoreError",
+    "StoreUnavailable", "StreamEditor", "Target", "Upstream", "Usage", "admission", "base_url", "batch_object", "batches",
+    "caller", "custom_id_of", "ending", "endpoint_problem", "error_object", "fixed_answer", "from_package", "front",
+    "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "jobs", "list_object", "method_problem", "new_id",
+    "one", "output_line", "paging", "pieces", "public", "rawjson", "read_body", "read_piece", "read_pieces", "read_usage",
+    "request_id", "require_access", "require_batches", "require_for_creation", "require_quota", "require_room", "results",
+    "store_batch", "url_of",
 ]  # fmt: skip

@@ -39,10 +39,13 @@ class ChatUsage(msgspec.Struct):
         return Usage(self.prompt_tokens, max(0, cached), self.completion_tokens or 0, max(0, reasoning))
 
 
+ABSENT = msgspec.Raw()  # of a union with None, msgspec takes nothing but null
+
+
 class _Answer(msgspec.Struct):
     choices: msgspec.Raw
-    model: msgspec.Raw | None = None
-    usage: msgspec.Raw | None = None
+    model: msgspec.Raw = ABSENT
+    usage: msgspec.Raw = ABSENT
 
 
 _decode_answer = msgspec.json.Decoder(_Answer).decode
@@ -95,7 +98,7 @@ class ChatCompletions(Endpoint):
             answer = _decode_answer(body)
         except msgspec.DecodeError as error:
             raise BrokenReply(str(error)) from None
-        if answer.model is not None:
+        if len(answer.model):
             body = rawjson.replace_member(body, "model", msgspec.json.encode(route.model.id))
         return Reply(body, read_usage(answer.usage))
 
@@ -106,8 +109,8 @@ class ChatCompletions(Endpoint):
 
 class _Chunk(msgspec.Struct):
     choices: list[msgspec.Raw] = []
-    model: msgspec.Raw | None = None
-    usage: msgspec.Raw | None = None
+    model: msgspec.Raw = ABSENT
+    usage: msgspec.Raw = ABSENT
 
 
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
@@ -153,7 +156,7 @@ class ChatStream(StreamEditor):
             self.usage = usage
             if not chunk.choices and not self._usage_asked:
                 return b""
-        if chunk.model is None:
+        if not len(chunk.model):
             return event
         renamed = rawjson.replace_member(data, "model", self._model)
         return event.replace(data, renamed, 1) if data in event else b"data: " + renamed + b"\n\n"

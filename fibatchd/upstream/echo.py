@@ -24,17 +24,21 @@ class EchoedStream:
     def __init__(self, status: int, content_type: bytes, chunks: list[bytes], delay_s: float) -> None:
         self.status = status
         self.headers = {b"content-type": content_type}
-        self._chunks = chunks
-        self._delay_s = delay_s
+        self._chunks = iter(chunks)
+        self._pause_s = delay_s / len(chunks)
 
     def header(self, name: bytes) -> bytes | None:
         """Return the header `name`, in lower case, or None."""
         return self.headers.get(name)
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> "EchoedStream":
+        return self
+
+    async def __anext__(self) -> bytes:
+        await trio.sleep(self._pause_s)
         for chunk in self._chunks:
-            await trio.sleep(self._delay_s / len(self._chunks))
-            yield chunk
+            return chunk
+        raise StopAsyncIteration
 
     async def read(self, max_body: int) -> bytes:
         """Return the whole body."""
