@@ -122,6 +122,7 @@ class Daemon:
         context = self._context
         app = create_app(context, self._plugins, ready=lambda: self._ready)
         async with trio.open_nursery() as services:
+            await services.start(supervise, context.bookkeeper.name, context.bookkeeper.run)
             for found in self._plugins.hook.fibatchd_services(context=context):
                 for service in found:
                     await services.start(supervise, service.name, service.run)

@@ -97,11 +97,12 @@ async def show_batch(batch_id: str) -> Response:
 async def cancel_batch(batch_id: str) -> Response:
     """Cancel a batch, and return it as it is then."""
     context = front().context
-    await find_batch(batch_id)
+    before = await find_batch(batch_id)
     batch = await context.store.write(scripts.cancel, caller().account.id, batch_id, API, context.policy)
     if batch is None:
         raise not_found()
-    log.info("batch cancelled", batch=batch.id, account=batch.account_id, status=batch.status)
+    if batch.status != before.status:
+        log.info("batch cancelled", batch=batch.id, account=batch.account_id, status=batch.status)
     return answer(batch)
 
 

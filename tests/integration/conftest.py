@@ -1,7 +1,6 @@
 """Fixtures of the API tests; `api.py` says what they give."""
 
 import pytest
-
 from api import serving
 
 
