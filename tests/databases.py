@@ -83,11 +83,20 @@ def _seeds():
     return [part for text in texts for part in migrate.statements(text) if part.startswith("INSERT")]
 
 
+_DISCONNECT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+
+async def disconnect_others(url):
+    """End all connections to a database."""
+    await administer(url, _DISCONNECT)
+
+
 _WIPE = """
 DO $$
 DECLARE every TEXT;
 BEGIN
-    PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();
     SELECT string_agg(quote_ident(tablename), ', ') INTO every FROM pg_tables
         WHERE schemaname = 'public' AND tablename <> 'migrations';
     EXECUTE 'TRUNCATE ' || every;
@@ -97,4 +106,4 @@ END $$
 
 async def wipe(url):
     """Make a migrated database as it was when it was new. Much faster than a new one."""
-    await administer(url, _WIPE, *_seeds())
+    await administer(url, _DISCONNECT, _WIPE, *_seeds())

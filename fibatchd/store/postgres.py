@@ -19,7 +19,7 @@ from fibatchd.store import migrate
 from fibatchd.store.bridge import Bridge, open_bridge
 from fibatchd.store.interface import Query, Script
 from fibatchd.store.listeners import Listeners
-from fibatchd.store.postgres_connections import Connection, Connections, Server, open_connection
+from fibatchd.store.postgres_connections import CLOSE_S, Connection, Connections, Server, open_connection
 from fibatchd.store.postgres_errors import DRIVER_ERRORS, connection_lost, translated, worth_another_run
 from fibatchd.store.postgres_listening import Listening
 from fibatchd.store.postgres_transaction import FORGET, SeveralStatements, Transaction, was_stored
@@ -97,6 +97,8 @@ class PostgresStore:
         try:
             transaction = Transaction(Connection(raw), lambda: _migrated(migrations), self._clock)
             fault = await self._attempt(transaction.migrate(), raw, MIGRATE_S)
+            if fault is None:
+                await self._attempt(raw.close(), raw, CLOSE_S)
         finally:
             raw.terminate()
         if fault is not None:

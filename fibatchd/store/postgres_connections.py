@@ -17,7 +17,7 @@ import trio
 
 from fibatchd.errors import StoreUnavailable
 from fibatchd.store.bridge import Bridge
-from fibatchd.store.postgres_errors import DRIVER_ERRORS, translated
+from fibatchd.store.postgres_errors import DRIVER_ERRORS, described
 
 ACQUIRE_S = 10.0
 """How long a transaction waits for a connection while all are in use."""
@@ -173,4 +173,4 @@ async def open_connection(bridge: Bridge, server: Server) -> Any:
         with trio.fail_after(CONNECT_S):
             return await bridge.call(server.connect())
     except DRIVER_ERRORS as error:
-        raise StoreUnavailable(f"no connection to the database: {translated(error)}") from None
+        raise StoreUnavailable(f"no connection to the database: {described(error)}") from None

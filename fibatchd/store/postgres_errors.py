@@ -55,13 +55,15 @@ def worth_another_run(error: BaseException) -> bool:
 def translated(error: BaseException) -> StoreError:
     """Return the store's exception for one of DRIVER_ERRORS."""
     if isinstance(error, _UNAVAILABLE) or connection_lost(error):
-        return StoreUnavailable(f"the database cannot be used now: {_text(error)}")
+        return StoreUnavailable(f"the database cannot be used now: {described(error)}")
     if isinstance(error, asyncpg.IntegrityConstraintViolationError):
-        return StoreConflict(_text(error))
-    return StoreError(_text(error))
+        return StoreConflict(described(error))
+    return StoreError(described(error))
 
 
-def _text(error: BaseException) -> str:
+def described(error: BaseException) -> str:
+    """Return an error's class and, where that is safe to log, its message."""
     # No detail of a server's error, no text of asyncpg's own: both quote values, and those may be what clients sent.
-    quotes = isinstance(error, asyncpg.InterfaceError) or not error.args
-    return type(error).__name__ if quotes else f"{type(error).__name__}: {error.args[0]}"
+    quotes = isinstance(error, asyncpg.InterfaceError) and not isinstance(error, asyncpg.ClientConfigurationError)
+    name = type(error).__name__
+    return name if quotes or not error.args else f"{name}: {error.args[0]}"
