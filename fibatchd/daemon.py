@@ -29,7 +29,7 @@ from fibatchd.store.interface import Store
 from fibatchd.store.opening import open_store
 from fibatchd.supervise import supervise
 from fibatchd.upstream.fleet import Fleet
-from fibatchd.web.app import create_app
+from fibatchd.web.app import Api, create_app
 from fibatchd.web.guards import Limits
 from fibatchd.web.listeners import open_listeners, urls
 from fibatchd.web.server import Tls, serve
@@ -137,7 +137,7 @@ class Daemon:
             services.cancel_scope.cancel()
         logger.info("stopped")
 
-    async def _serve(self, front: trio.Nursery, app: object) -> None:
+    async def _serve(self, front: trio.Nursery, app: Api) -> None:
         server = self._context.config.server
         listeners = await open_listeners(server.listen)
         reached = urls(listeners, "https" if self._tls else "http")
