@@ -25,7 +25,9 @@ from fibatchd.inference.items import custom_id_of, method_problem, url_of
 from fibatchd.inference.schema import BodySchema
 from fibatchd.inference.sse import EventSplitter
 from fibatchd.inference.target import Target
+from fibatchd.scheduler.jobs import JobRunner
 from fibatchd.store import admission, batches, ending, jobs, results
+from fibatchd.store.ending import Policy
 from fibatchd.store.interface import NOW, Insert, Many, Notify, Query, Script, Store, one
 from fibatchd.store.migrate import Migration, from_package
 from fibatchd.web import idempotency, paging
@@ -45,7 +47,7 @@ from fibatchd.web.work import in_worker, pieces
 __all__ = [
     "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call", "Caller", "ChatUsage",
     "Config", "Context", "CreateCall", "Endpoint", "ErrorShape", "EventSplitter", "Failure", "FixedBytes", "Insert",
-    "InvalidJson", "Key", "LimitedBody", "Many", "Migration", "Model", "NewRequest", "Notify", "Options", "Problem",
+    "InvalidJson", "JobRunner", "Key", "LimitedBody", "Many", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem",
     "Query", "Refused", "Reply", "Result", "Route", "Script", "Service", "Store", "StoreConflict", "StoreError",
     "StoreUnavailable", "StreamEditor", "Target", "Upstream", "Usage", "admission", "base_url", "batch_object", "batches",
     "caller", "custom_id_of", "ending", "endpoint_problem", "error_object", "fixed_answer", "from_package", "front",
