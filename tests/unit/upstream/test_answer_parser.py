@@ -136,8 +136,10 @@ def test_next_answer_on_the_same_connection_starts_afresh() -> None:
         assert (parser.status, b"".join(parser.take()), parser.reusable) == (status, body, True)
 
 
-def test_answer_to_head_ends_with_its_headers() -> None:
-    parser, body = parse(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\nContent-Encoding: gzip\r\n\r\n", bodyless=True)
+@pytest.mark.parametrize("surprise", [b"", b"a body all the same"])
+def test_answer_to_head_ends_with_its_headers(surprise: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\nContent-Encoding: gzip\r\n\r\n"
+    parser, body = parse(head + surprise, bodyless=True)
     assert parser.complete
     assert body == b""
     assert not parser.reusable  # llhttp still waits for the 500 bytes
@@ -148,6 +150,11 @@ def test_headers_are_lower_case_trimmed_and_joined() -> None:
         b"HTTP/1.1 429 X\r\nRetry-After: \t7 \t\r\nVary: a\r\nX-Empty:\r\nVARY: b\r\nContent-Length: 0\r\n\r\n"
     )
     assert parser.headers == {b"retry-after": b"7", b"vary": b"a, b", b"x-empty": b"", b"content-length": b"0"}
+
+
+def test_trailers_are_no_headers() -> None:
+    parser, _ = parse(CHUNKED + b"0\r\nRetry-After: 9\r\n\r\n")
+    assert parser.headers == {b"transfer-encoding": b"chunked"}
 
 
 @pytest.mark.parametrize(

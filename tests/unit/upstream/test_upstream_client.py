@@ -8,6 +8,7 @@ import pytest
 import trio
 from scripted_server import Peer, answer_once, answer_with, scripted_server
 
+from fibatchd import __version__
 from fibatchd.errors import AnswerTimeout, AnswerTooLarge, ConnectFailed, ConnectionLost
 from fibatchd.upstream.client import UpstreamClient
 
@@ -34,7 +35,7 @@ async def test_request_on_the_wire() -> None:
     assert (post.method, post.target, body) == (b"POST", b"/v1/chat?x=1", b'{"a":1}')
     assert dict(post.headers) == {
         b"host": server.url.removeprefix("http://").encode(),
-        b"user-agent": b"fibatchd/0.1.0",
+        b"user-agent": b"fibatchd/" + __version__.encode(),
         b"accept-encoding": b"identity",
         b"content-type": b"application/json; charset=utf-8",
         b"authorization": b"Bearer key",
@@ -231,6 +232,17 @@ class TestBigRequest:
                 assert (answer.status, answer.body) == (413, b"no!")
             assert server.accepted == 2  # what was cut short leaves no usable connection
             await client.aclose()
+
+    async def test_answer_is_not_kept_waiting_for_a_server_that_reads_no_more(self) -> None:
+        async def script(peer: Peer) -> None:
+            await peer.send(b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\n", b"busy")
+            await trio.sleep_forever()
+
+        async with scripted_server(script) as server:
+            client = UpstreamClient(server.url, max_connections=1)
+            with trio.fail_after(30):
+                assert (await client.request("POST", "/", BIG, timeout=60, max_body=99)).body == b"busy"
+            assert client._pool.idle == 0
 
     async def test_continue_does_not_stop_it(self) -> None:
         async def script(peer: Peer) -> None:

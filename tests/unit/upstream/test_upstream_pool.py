@@ -194,6 +194,7 @@ class TestDeadConnection:
                 assert await get(client) == b"hi"
                 await settle()
                 assert (server.accepted, server.open) == (accepted, 0)
+                assert not client._pool._timekeeper._deadlines  # nor is it remembered until its deadline
 
 
 async def test_closed_client_closes_what_is_idle_now_and_what_comes_back(
