@@ -1,0 +1,183 @@
+"""A model server for tests, in a process of its own: chat completions whose answer is a function of the request and a
+nonce, a log of all it was asked, and faults by rule.
+
+    python model_server.py [--port 0] [--delay 0.1] [--jitter 0.2]      prints its port
+
+POST /control   {"rules": [{"match": text, "times": n, "action": {…}}], "delay": s}; replaces what was set
+GET  /log       [{"n", "at", "path", "model", "content", "action", "answer"}]
+GET  /stats     {"in_flight": {model: n}, "max_in_flight": {model: n}, "asked": n}
+
+An action is one of: {"status": 503, "headers": {…}, "body": text}, {"close": "before" | "head" | "half"},
+{"body": text} (with status 200), {"hang": true}, {"delay": s}. A rule matches where its text occurs in the model's name
+or the last message.
+"""
+
+import argparse
+import json
+import random
+import re
+import time
+from collections import Counter
+from typing import Any
+
+import trio
+
+LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+
+
+class ModelServer:
+    def __init__(self, delay: float, jitter: float) -> None:
+        self.delay = delay
+        self.jitter = jitter
+        self.rules: list[dict[str, Any]] = []
+        self.log: list[dict[str, Any]] = []
+        self.in_flight: Counter[str] = Counter()
+        self.max_in_flight: Counter[str] = Counter()
+
+    async def connection(self, stream: trio.SocketStream) -> None:
+        held = b""
+        try:
+            while True:
+                while b"\r\n\r\n" not in held:
+                    if not (data := await stream.receive_some(65536)):
+                        return
+                    held += data
+                head, _, held = held.partition(b"\r\n\r\n")
+                length = int(match[1]) if (match := LENGTH.search(head)) else 0
+                while len(held) < length:
+                    if not (data := await stream.receive_some(1 << 20)):
+                        return
+                    held += data
+                body, held = held[:length], held[length:]
+                method, path, _ = head.split(b" ", 2)
+                if not await self.answer(stream, method.decode(), path.decode(), body):
+                    return
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            with trio.CancelScope(shield=True):
+                await stream.aclose()
+
+    async def answer(self, stream: trio.SocketStream, method: str, path: str, body: bytes) -> bool:
+        """Answer one request; False where the connection is to be closed."""
+        if path == "/control":
+            given = json.loads(body)
+            self.rules = given.get("rules", self.rules)
+            self.delay = given.get("delay", self.delay)
+            await send(stream, 200, b"{}")
+        elif path == "/log":
+            await send(stream, 200, json.dumps(self.log).encode())
+        elif path == "/stats":
+            stats = {"in_flight": self.in_flight, "max_in_flight": self.max_in_flight, "asked": len(self.log)}
+            await send(stream, 200, json.dumps(stats).encode())
+        else:
+            return await self.complete(stream, path, json.loads(body))
+        return True
+
+    async def complete(self, stream: trio.SocketStream, path: str, request: dict[str, Any]) -> bool:
+        model = request["model"]
+        content = str(request["messages"][-1]["content"]) if "messages" in request else json.dumps(request.get("input"))
+        action = self.action(model, content)
+        entry = {"n": len(self.log), "at": time.time(), "path": path, "model": model, "content": content}
+        entry |= {"action": action, "answer": None}
+        self.log.append(entry)
+        self.in_flight[model] += 1
+        self.max_in_flight[model] = max(self.max_in_flight[model], self.in_flight[model])
+        try:
+            delay = action.get("delay", self.delay)
+            if delay:
+                await trio.sleep(delay * random.uniform(1 - self.jitter, 1 + self.jitter))
+            return await self.act(stream, request, content, action, entry)
+        finally:
+            self.in_flight[model] -= 1
+
+    def action(self, model: str, content: str) -> dict[str, Any]:
+        for rule in self.rules:
+            if (rule["match"] in content or rule["match"] in model) and rule.get("times", 1 << 30) > 0:
+                rule["times"] = rule.get("times", 1 << 30) - 1
+                return dict(rule["action"])
+        return {}
+
+    async def act(
+        self, stream: trio.SocketStream, request: Any, content: str, action: dict[str, Any], entry: Any
+    ) -> bool:
+        if action.get("hang"):
+            await trio.sleep_forever()
+        if action.get("close") == "before":
+            return False
+        body = json.dumps(completion(request["model"], content, entry["n"])).encode()
+        if "body" in action:
+            body = action["body"].encode()
+        elif "big" in action:
+            body = json.dumps(completion(request["model"], "x" * action["big"], entry["n"])).encode()
+        if action.get("close") in ("head", "half"):
+            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+            await stream.send_all(head + (body[: len(body) // 2] if action["close"] == "half" else b""))
+            return False
+        status = action.get("status", 200)
+        if status == 200:
+            entry["answer"] = body.decode()
+        elif "body" not in action:
+            body = json.dumps({"error": {"message": f"told to answer {status}", "type": "x", "code": None}}).encode()
+        if request.get("stream") and status == 200:
+            await self.stream(stream, request["model"], content, entry["n"])
+        else:
+            await send(stream, status, body, action.get("headers", {}))
+        return True
+
+    async def stream(self, stream: trio.SocketStream, model: str, content: str, n: int) -> None:
+        await stream.send_all(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        whole = completion(model, content, n)
+        common = {"id": whole["id"], "object": "chat.completion.chunk", "created": 1, "model": model}
+        words = whole["choices"][0]["message"]["content"].split(" ")
+        for word in words:
+            chunk = common | {"choices": [{"index": 0, "delta": {"content": word + " "}, "finish_reason": None}]}
+            await event(stream, json.dumps(chunk))
+        await event(stream, json.dumps(common | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
+        await event(stream, json.dumps(common | {"choices": [], "usage": whole["usage"]}))
+        await event(stream, "[DONE]")
+        await stream.send_all(b"0\r\n\r\n")
+
+
+def completion(model: str, content: str, n: int) -> dict[str, Any]:
+    """The answer to a request that was the n-th: it says what was asked, and n."""
+    return {
+        "id": f"chatcmpl-{n}",
+        "object": "chat.completion",
+        "created": 1,
+        "model": model,
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": f"{content} #{n}"}, "finish_reason": "stop"}
+        ],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    }
+
+
+async def event(stream: trio.SocketStream, data: str) -> None:
+    text = f"data: {data}\n\n".encode()
+    await stream.send_all(b"%x\r\n%b\r\n" % (len(text), text))
+
+
+async def send(stream: trio.SocketStream, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+    lines = "".join(
+        f"{name}: {value}\r\n" for name, value in ({"content-type": "application/json"} | (headers or {})).items()
+    )
+    await stream.send_all(f"HTTP/1.1 {status} X\r\n{lines}content-length: {len(body)}\r\n\r\n".encode() + body)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--delay", type=float, default=0.0)
+    parser.add_argument("--jitter", type=float, default=0.0)
+    args = parser.parse_args()
+    server = ModelServer(args.delay, args.jitter)
+    listeners = await trio.open_tcp_listeners(args.port, host="127.0.0.1", backlog=1024)
+    print(listeners[0].socket.getsockname()[1], flush=True)
+    await trio.serve_listeners(server.connection, listeners)
+
+
+if __name__ == "__main__":
+    trio.run(main)
