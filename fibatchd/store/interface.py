@@ -68,6 +68,9 @@ class Store(Protocol):
     shared: bool
     """Whether other daemons may work on this database (PostgreSQL), or this one alone does (SQLite)."""
 
+    dialect: str
+    """Whose SQL migrations and questions to the catalogue are in: "sqlite" or "postgresql"."""
+
     async def write(self, script: Callable[P, Script[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a script as one transaction and return its result once that is durable.
 
