@@ -6,7 +6,9 @@ plugin services (they must see the last events)
         └── signals
 """
 
+import gc
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -36,9 +38,14 @@ from fibatchd.web.server import Tls, serve
 
 logger = structlog.get_logger()
 
+SWITCH_S = 0.001
+"""Threads parse and write while the loop serves. Each time it comes back from a system call it waits this long, at most,
+for the interpreter; with Python's 5 ms, a call that needs ten of them would take 50 ms."""
+
 
 def run(config_path: Path | None, *, on_ready: Callable[[str], None] | None = None) -> int:
     """Run the daemon until a signal ends it; return the exit status. `on_ready` is told the URL when it takes work."""
+    sys.setswitchinterval(SWITCH_S)
     trio.run(partial(_main, config_path, on_ready))
     return 0
 
@@ -155,6 +162,8 @@ class Daemon:
                 trusted_proxies=server.trusted_proxies,
             )
         )
+        gc.collect()
+        gc.freeze()  # what is loaded by now stays: to look through it again and again would hold the loop each time
         self._ready = True
         systemd.notify("READY=1")
         settings = self._context.config
