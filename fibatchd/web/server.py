@@ -1,5 +1,6 @@
 """Runs the app on its listeners: accepting, serving, draining. Each connection is a guarded one."""
 
+import resource
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -58,6 +59,7 @@ async def serve(
     tls       for TCP listeners; a unix socket is never spoken TLS to
     """
     context = Context(app, limits or Limits(), error_body, TrustedProxies(trusted_proxies))
+    _allow_open_files(2 * context.limits.max_connections)
     async with _lifespan(context), trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
             handler = partial(_serve_connection, context, tls)
@@ -69,6 +71,14 @@ async def serve(
         await context.drain(drained)
     if connections.cancel_scope.cancelled_caught:
         log.warning("grace period over, requests cut", grace_s=grace_s)
+
+
+def _allow_open_files(count: int) -> None:
+    """Raise the soft limit, as far as the hard one lets: its usual 1024 is kept low only for programs that use select."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _serve_connection(context: Context, tls: Tls | None, stream: trio.SocketStream) -> None:

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 import trio
-from fibatchd.errors import ApiError
-from fibatchd.web.guards import BodyBudget, GuardedQuart, Limits, LimitedBody, read_body
-from fibatchd.web.server import serve
 from hypercorn.config import Config
 from hypercorn.trio import serve as stock_serve
 from quart import Response, jsonify, request
 from quart_trio import QuartTrio
 from trio.testing import MockClock
+
+from fibatchd.errors import ApiError
+from fibatchd.web.guards import BodyBudget, GuardedQuart, LimitedBody, Limits, read_body
+from fibatchd.web.server import serve
 
 MANY = 64 * 1024 * 1024
 """More bytes than the two sockets' buffers hold."""
@@ -26,7 +27,7 @@ GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
 def guard_off(**limits: Any) -> Any:
     """A parameter for a test that must fail with these limits switched off: the proof that the guard is what passes."""
-    switched = {name: math.inf for name in limits} | {name: value for name, value in limits.items() if value is not None}
+    switched = dict.fromkeys(limits, math.inf) | {name: value for name, value in limits.items() if value is not None}
     return pytest.param(Limits(**switched), marks=pytest.mark.xfail(strict=True, reason="guard off"), id="guard-off")
 
 
@@ -133,7 +134,9 @@ async def _bounded() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def front(limits: Limits | None = None, *, app: QuartTrio | None = None, **options: Any) -> AsyncIterator["Front"]:
+async def front(
+    limits: Limits | None = None, *, app: QuartTrio | None = None, **options: Any
+) -> AsyncIterator["Front"]:
     """Serves `app`; at the end of the block it is shut down, and must end by itself."""
     app = app or make_app()
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")

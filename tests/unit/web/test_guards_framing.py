@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 import pytest
 import trio
-from fibatchd.web.guards import Limits, framing
 from front import GET, front, guard_off, post
 from h11._receivebuffer import ReceiveBuffer
 from trio.testing import MockClock
+
+from fibatchd.web.guards import Limits, framing
 
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n"
 

@@ -21,7 +21,20 @@ SEEDS = [
     b"GET /fail HTTP/1.1\r\nhost: a\r\n\r\n",
     b"GET /stream?pause_at=100 HTTP/1.1\r\nhost: a\r\n\r\n",
 ]
-TOKENS = [b"\r\n", b"\n", b"\r", b"\x00", b" ", b":", b",", b"chunked", b"content-length: 5\r\n", b"HTTP/1.1", b"-1", b"\xff"]
+TOKENS = [
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b"\x00",
+    b" ",
+    b":",
+    b",",
+    b"chunked",
+    b"content-length: 5\r\n",
+    b"HTTP/1.1",
+    b"-1",
+    b"\xff",
+]
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:

@@ -2,9 +2,10 @@
 
 import pytest
 import trio
-from fibatchd.web.guards import Connection, Limits
 from front import GET, MANY, Client, Front, front, post
 from trio.testing import MockClock
+
+from fibatchd.web.guards import Connection, Limits
 
 STREAM = b"GET /stream?pause_at=1000 HTTP/1.1\r\nhost: a\r\n\r\n"
 WAIT = b"GET /wait HTTP/1.1\r\nhost: a\r\n\r\n"
@@ -29,7 +30,9 @@ async def under_way(server: Front, request: bytes) -> Client:
 
 @pytest.mark.parametrize("leave", [close, reset])
 @pytest.mark.parametrize("request_bytes", [STREAM, WAIT])
-async def test_client_that_leaves_cancels_its_handler(leave: object, request_bytes: bytes, autojump_clock: MockClock) -> None:
+async def test_client_that_leaves_cancels_its_handler(
+    leave: object, request_bytes: bytes, autojump_clock: MockClock
+) -> None:
     async with front() as server:
         client = await under_way(server, request_bytes)
         await leave(client)

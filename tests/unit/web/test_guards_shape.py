@@ -15,7 +15,11 @@ def by_route(path: str, status: int, message: str, request_id: str) -> bytes:
     ("request_bytes", "path", "status"),
     [
         (b"POST /v1/messages?beta=true HTTP/1.1\r\nhost: a\r\nx\r\n\r\n", "/v1/messages", 400),
-        (b"POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\n", "/v1/messages", 400),
+        (
+            b"POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\n",
+            "/v1/messages",
+            400,
+        ),
         (b"POST /v1/messages HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nq\r\n", "/v1/messages", 400),
         (b"POST /v1/files HTTP/1.1\r\nhost: a\r\nx-a: " + b"x" * 70_000 + b"\r\n\r\n", "/v1/files", 431),
         (post("/v1/messages", b"", "content-encoding: gzip"), "/v1/messages", 415),

@@ -5,12 +5,15 @@ import math
 import pytest
 import trio
 import trio.testing
-from fibatchd.web.guards import Limits
 from front import GET, front, guard_off, post
+
+from fibatchd.web.guards import Limits
 
 
 @pytest.mark.parametrize("limits", [Limits(), guard_off(idle_s=None)])
-async def test_kept_alive_connection_closes_after_75_silent_seconds(limits: Limits, autojump_clock: trio.testing.MockClock) -> None:
+async def test_kept_alive_connection_closes_after_75_silent_seconds(
+    limits: Limits, autojump_clock: trio.testing.MockClock
+) -> None:
     async with front(limits) as server:
         client = await server.client()
         for _ in range(3):
@@ -26,7 +29,9 @@ async def test_kept_alive_connection_closes_after_75_silent_seconds(limits: Limi
 
 
 @pytest.mark.parametrize("limits", [Limits(), guard_off(head_s=None)])
-async def test_head_that_trickles_in_is_answered_408_after_10_seconds(limits: Limits, autojump_clock: trio.testing.MockClock) -> None:
+async def test_head_that_trickles_in_is_answered_408_after_10_seconds(
+    limits: Limits, autojump_clock: trio.testing.MockClock
+) -> None:
     async with front(limits) as server:
         client = await server.client()
         start = trio.current_time()
@@ -53,7 +58,9 @@ async def test_second_head_on_a_connection_has_its_own_10_seconds(autojump_clock
 
 
 @pytest.mark.parametrize("limits", [Limits(), guard_off(head_s=None)])
-async def test_connection_that_never_speaks_is_closed_without_a_word(limits: Limits, autojump_clock: trio.testing.MockClock) -> None:
+async def test_connection_that_never_speaks_is_closed_without_a_word(
+    limits: Limits, autojump_clock: trio.testing.MockClock
+) -> None:
     async with front(limits) as server:
         client = await server.client()
         start = trio.current_time()
@@ -63,7 +70,9 @@ async def test_connection_that_never_speaks_is_closed_without_a_word(limits: Lim
 
 
 @pytest.mark.parametrize("limits", [Limits(), guard_off(body_window_s=None)])
-async def test_body_slower_than_a_kibibyte_a_second_is_answered_408(limits: Limits, autojump_clock: trio.testing.MockClock) -> None:
+async def test_body_slower_than_a_kibibyte_a_second_is_answered_408(
+    limits: Limits, autojump_clock: trio.testing.MockClock
+) -> None:
     async with front(limits) as server:
         client = await server.client()
         await client.send(post("/read?limit=1000000", size=100_000))
@@ -120,7 +129,9 @@ async def test_stream_may_pause_for_any_time(autojump_clock: trio.testing.MockCl
 
 
 @pytest.mark.parametrize("limits", [Limits(), guard_off(send_s=None)])
-async def test_client_that_does_not_read_is_cut_after_30_seconds(limits: Limits, autojump_clock: trio.testing.MockClock) -> None:
+async def test_client_that_does_not_read_is_cut_after_30_seconds(
+    limits: Limits, autojump_clock: trio.testing.MockClock
+) -> None:
     async with front(limits, grace_s=math.inf) as server:
         client = await server.client()
         await client.send(b"GET /stream HTTP/1.1\r\nhost: a\r\n\r\n")
