@@ -13,31 +13,39 @@ SETTLE_S = 1.0
 
 
 class Room:
-    """The least of a value over the last SETTLE_S seconds, the value in force at their beginning included."""
+    """The least that a value was in the last SETTLE_S seconds."""
 
     def __init__(self) -> None:
-        self._values: deque[tuple[float, float]] = deque()  # (since, value), values rising
+        self._now_in_force = math.inf
+        self._past: deque[tuple[float, float]] = deque()  # (value, until when it was in force), values rising
 
     def note(self, value: float, now: float) -> None:
         """The value is this from now on."""
-        while self._values and self._values[-1][1] >= value:
-            self._values.pop()
-        self._values.append((now, value))
+        before = self._now_in_force
+        if value == before:
+            return
+        # What was larger, and over earlier, can no longer be the least.
+        while self._past and self._past[-1][0] >= before:
+            self._past.pop()
+        if before < math.inf:
+            self._past.append((before, now))
+        self._now_in_force = value
 
     def least(self, now: float) -> float:
-        """Return the least value in the window; infinity before the first."""
+        """Return the least value of the last second; infinity before the first."""
         self._forget(now)
-        return self._values[0][1] if self._values else math.inf
+        return min(self._now_in_force, self._past[0][0] if self._past else math.inf)
 
     def rises_at(self, now: float) -> float:
         """Return when the least value may rise by itself; infinity when it will not."""
         self._forget(now)
-        return self._values[1][0] + SETTLE_S if len(self._values) > 1 else math.inf
+        if self._past and self._past[0][0] < self._now_in_force:
+            return self._past[0][1] + SETTLE_S
+        return math.inf
 
     def _forget(self, now: float) -> None:
-        # A value went out of force when the next one began.
-        while len(self._values) > 1 and self._values[1][0] + SETTLE_S <= now:
-            self._values.popleft()
+        while self._past and self._past[0][1] + SETTLE_S <= now:
+            self._past.popleft()
 
 
 def room_for(model: Model, interactive: int) -> float:

@@ -30,7 +30,7 @@ class Pace:
 
     def room(self, now: float) -> float:
         """Return how many units may be spent now, infinity without a limit."""
-        return (now - self.ready_at()) // self._interval + 1 if self._interval else math.inf
+        return (now - self.ready_at() + 1e-9) // self._interval + 1 if self._interval else math.inf
 
     def spend(self, units: float, now: float) -> None:
         """Spend units; negative ones are given back."""
