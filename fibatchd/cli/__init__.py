@@ -14,10 +14,13 @@ from fibatchd.errors import ConfigError, FibatchdError
 COMMANDS = {
     "serve": "fibatchd.cli.serve",
     "init": "fibatchd.cli.init",
+    "run": "fibatchd.cli.run",
     "check-config": "fibatchd.cli.check_config",
     "account": "fibatchd.cli.account",
     "key": "fibatchd.cli.key",
+    "batch": "fibatchd.cli.batch",
     "migrate": "fibatchd.cli.migrate",
+    "migrate-store": "fibatchd.cli.migrate_store",
     "version": "fibatchd.cli.version",
 }
 """The core's commands, in the order of `--help`; each module has a click object named `command`."""

@@ -60,3 +60,17 @@ def quota(value: str) -> int | None:
         return parse_usd(value)
     except ValueError as error:
         raise click.BadParameter(f"{error}; or none") from None
+
+
+def base_url(value: str) -> str:
+    """Check a server's URL. One without a path gets `/v1`, where OpenAI-compatible servers have their API."""
+    if value == "echo:":
+        return value
+    from fibatchd.upstream.origin import Origin  # brings sockets and TLS, which few commands use
+
+    value = value.rstrip("/")
+    try:
+        origin = Origin.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return value if origin.base else f"{value}/v1"

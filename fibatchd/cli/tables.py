@@ -12,11 +12,16 @@ def show(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) -> Non
     """Print rows of the same keys. For people, `…_at` are times, lists are joined, and None is a dash; without rows they
     are told `empty`."""
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2))
+        show_value(rows)
     elif rows:
         _show_table(rows)
     else:
         click.echo(empty)
+
+
+def show_value(value: Any) -> None:
+    """Print a value as JSON."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
 def _show_table(rows: Sequence[Mapping[str, Any]]) -> None:
