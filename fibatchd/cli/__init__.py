@@ -14,6 +14,7 @@ from fibatchd.errors import ConfigError, FibatchdError
 COMMANDS = {
     "serve": "fibatchd.cli.serve",
     "init": "fibatchd.cli.init",
+    "demo": "fibatchd.cli.demo",
     "run": "fibatchd.cli.run",
     "check-config": "fibatchd.cli.check_config",
     "account": "fibatchd.cli.account",

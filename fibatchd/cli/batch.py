@@ -29,21 +29,22 @@ class Server:
             base_url=url, headers={"Authorization": f"Bearer {api_key}"}, timeout=httpx2.Timeout(60, connect=10)
         )
 
-    def call(self, method: str, path: str, **query: Any) -> Any:
-        """Return the answer's JSON. Raises FibatchdError where there is none, or it is an error."""
-        with self._sent(method, path, query) as answer:
+    def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+        """Send a JSON body, if one is given, and return the answer's JSON. Raises FibatchdError where there is none, or it
+        is an error."""
+        with self._sent(method, path, query, body) as answer:
             answer.read()
             return answer.json()
 
     def stream(self, path: str) -> Iterator[bytes]:
         """Give the answer's body piece by piece. Raises FibatchdError as `call` does."""
-        with self._sent("GET", path, {}) as answer:
+        with self._sent("GET", path, {}, None) as answer:
             yield from answer.iter_bytes()
 
     @contextmanager
-    def _sent(self, method: str, path: str, query: Mapping[str, Any]) -> Iterator[Any]:
+    def _sent(self, method: str, path: str, query: Mapping[str, Any], body: Any) -> Iterator[Any]:
         try:
-            with self._client.stream(method, path, params=query) as answer:
+            with self._client.stream(method, path, params=query, json=body) as answer:
                 if not answer.is_success:
                     answer.read()
                     raise FibatchdError(_refusal(answer))
