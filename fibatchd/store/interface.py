@@ -62,8 +62,8 @@ Script: TypeAlias = Generator[Step, Rows, T]
 
 class Store(Protocol):
     """What a driver does. Every call raises StoreUnavailable when the database cannot do it now, and then nothing of
-    the script is stored; StoreConflict when a unique value exists already; what the script itself raises, with nothing
-    stored either."""
+    the script is stored, unless it is a StoreUncertain, when it may be, whole; StoreConflict when a unique value exists
+    already; what the script itself raises, with nothing stored either."""
 
     shared: bool
     """Whether other daemons may work on this database (PostgreSQL), or this one alone does (SQLite)."""

@@ -62,8 +62,9 @@ def translated(error: BaseException) -> StoreError:
 
 
 def described(error: BaseException) -> str:
-    """Return an error's class and, where that is safe to log, its message."""
-    # No detail of a server's error, no text of asyncpg's own: both quote values, and those may be what clients sent.
-    quotes = isinstance(error, asyncpg.InterfaceError) and not isinstance(error, asyncpg.ClientConfigurationError)
-    name = type(error).__name__
-    return name if quotes or not error.args else f"{name}: {error.args[0]}"
+    """Return an error's class and, where that is safe to log, its message: never a value, which a client may have sent."""
+    # What is wrong with a value is told with the value; and asyncpg has texts of its own that quote arguments.
+    quotes = isinstance(error, (asyncpg.DataError, asyncpg.InterfaceError))
+    if not error.args or (quotes and not isinstance(error, asyncpg.ClientConfigurationError)):
+        return type(error).__name__
+    return f"{type(error).__name__}: {error.args[0]}"  # no detail: a server's error quotes values there

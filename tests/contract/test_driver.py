@@ -55,6 +55,13 @@ async def test_a_value_that_exists_is_a_conflict_and_nothing_is_stored(store):
     assert await store.read(stored) == ["b"]
 
 
+async def test_a_value_twice_in_bulk_is_a_conflict_and_nothing_is_stored(store):
+    twice = Insert("drained_models", ("model", "since"), [("a", 0.0), ("b", 0.0), ("a", 0.0)])
+    with pytest.raises(StoreConflict):
+        await store.write(several, twice)
+    assert await store.read(stored) == []
+
+
 async def test_wrong_sql_is_a_store_error_and_harms_nothing(store):
     with pytest.raises(StoreError) as caught:
         await store.write(query, "SELECT nonsense FROM nowhere")

@@ -12,7 +12,7 @@ from postgres_proxy import open_proxy
 
 from fibatchd.errors import StoreError, StoreTooNew, StoreUnavailable, StoreUncertain
 from fibatchd.store import migrate, postgres, postgres_connections, postgres_listening
-from fibatchd.store.interface import NOW, Insert, Notify, Query
+from fibatchd.store.interface import NOW, Notify, Query
 from fibatchd.store.postgres import open_postgres
 from fibatchd.store.postgres_connections import Server
 
@@ -378,11 +378,15 @@ async def test_restarted_in_mid_use(mode):
     assert not tally.refused & found
 
 
-async def test_unique_rows_in_bulk_conflict_whole(postgres_url):
-    def twice():
-        yield Insert("sequences", ("name", "next"), [("a", 0), ("b", 0), ("a", 0)])
-
+@pytest.mark.parametrize("value", ["secret-text", "secret\0nul", b"secret", "secret\ud800"])
+async def test_a_value_that_cannot_be_stored_is_refused_and_not_told(postgres_url, value):
+    sql = (
+        "UPDATE sequences SET next = ?"
+        if value == "secret-text"
+        else "INSERT INTO sequences (name, next) VALUES (?, 0)"
+    )
     async with opened(postgres_url) as store:
-        with pytest.raises(StoreError):
-            await store.write(twice)
-        assert await store.read(names) == set()
+        with pytest.raises(StoreError) as caught:
+            await store.write(query, sql, value)
+        assert "secret" not in str(caught.value)
+        assert await store.write(put, "a") == "a"
