@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,14 @@ from fibatchd import plugin_loader
 from fibatchd.context import Context
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.requests import Claimed, Failure, Outcome, Usage
+from fibatchd.errors import StoreUnavailable
 from fibatchd.ids import request_id
 from fibatchd.inference.chat import ChatCompletions
 from fibatchd.inference.endpoint import Endpoints
 from fibatchd.inference.execute import Executor
 from fibatchd.inference.load import Load
 from fibatchd.store import accounts, claims, leases, record
+from fibatchd.store.interface import Store
 from fibatchd.store.opening import open_store
 from fibatchd.upstream.fleet import Fleet
 from fibatchd.web.app import create_app
@@ -76,11 +78,41 @@ class Owner:
         return {"authorization": f"Bearer {self.secret}"}
 
 
+class Faulty:
+    """A store that can be taken away: `down`, and with `room` False it has no space left."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.shared = store.shared
+        self.listen = store.listen
+        self.down = False
+        self.room = True
+        self.writes: list[str] = []
+
+    async def read(self, script: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self._check()
+        return await self._store.read(script, *args, **kwargs)
+
+    async def write(self, script: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self._check()
+        self.writes.append(script.__name__)
+        return await self._store.write(script, *args, **kwargs)
+
+    def has_room(self) -> bool:
+        return self.room
+
+    def _check(self) -> None:
+        if self.down:
+            raise StoreUnavailable("disk I/O error in /var/lib/secret.db")
+
+
 @dataclass
 class Api:
     """A served API. `http` is a client without a key; `ada` an internal account, whose key `call` sends."""
 
+    app: Any
     context: Context
+    store: Faulty
     clock: Clock
     http: httpx2.AsyncClient
     port: int
@@ -110,6 +142,11 @@ class Api:
         answer = await self.call("GET", f"/v1/batches/{batch_id}")
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def configure(self, **batches: Any) -> None:
+        """Change settings of [batches], as a reload does."""
+        config = self.context.config
+        self.context.config = replace(config, batches=replace(config.batches, **batches))
 
     async def claim(self, batch_id: str, count: int = 1000) -> list[Claimed]:
         """Take queued requests of a batch, as a daemon does."""
@@ -156,7 +193,6 @@ async def serving(
     store_url: str = "sqlite:fibatchd.db",
     plugins: Mapping[str, object] | None = None,
     limits: Limits | None = None,
-    wrap_store: Callable[[Any], Any] = lambda store: store,
 ) -> AsyncIterator[Api]:
     """Serve the API for as long as the block runs. `extra` is put behind CONFIG, `plugins` are added by name."""
     loaded = plugin_loader.load(extra=plugins)
@@ -166,7 +202,8 @@ async def serving(
     async with open_store(store_url, tmp_path, migrations=migrations, exclusive=True, clock=clock) as store:
         fleet = Fleet()
         await fleet.update(settings)
-        context = Context(settings, wrap_store(store), Endpoints(), Executor(fleet), Load())
+        faulty = Faulty(store)
+        context = Context(settings, faulty, Endpoints(), Executor(fleet), Load())
         context.endpoints.add(ChatCompletions())
         for name, found in loaded.endpoints(context):
             for endpoint in found:
@@ -175,13 +212,14 @@ async def serving(
         port = listeners[0].socket.getsockname()[1]
         shutdown = trio.Event()
         async with trio.open_nursery() as nursery, httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
-            api = Api(context, clock, http, port)
             app = create_app(context, loaded, ready=lambda: api.ready)
+            api = Api(app, context, faulty, clock, http, port)
             await nursery.start(context.bookkeeper.run)
             options = {"shutdown": shutdown, "grace_s": 5, "limits": limits, "error_body": app.error_body}
             await nursery.start(partial(serve, app, listeners, **options))
             api.ada = await api.owner("ada")
             yield api
+            faulty.down = False
             shutdown.set()
             await http.aclose()
             nursery.cancel_scope.cancel()

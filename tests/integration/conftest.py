@@ -1,7 +1,20 @@
 """Fixtures of the API tests; `api.py` says what they give."""
 
 import pytest
+import structlog
 from api import serving
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """Keep log lines out of the tests' output; a test that looks at them captures them."""
+    structlog.configure(processors=[_drop])
+    yield
+    structlog.reset_defaults()
+
+
+def _drop(*_):
+    raise structlog.DropEvent
 
 
 @pytest.fixture
