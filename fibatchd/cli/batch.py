@@ -1,6 +1,7 @@
 """`fibatchd batch`: batches of a running server, over HTTP. Works from any machine that has a key."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
@@ -140,7 +141,7 @@ def download(server: Server, batch_id: str, output: Path | None) -> None:
     """Download the results of a finished batch as JSON lines."""
     pieces = server.stream(_path(batch_id, "/output.jsonl"))
     if output is None:
-        stdout = click.get_binary_stream("stdout")
+        stdout = sys.stdout.buffer
         for piece in pieces:
             stdout.write(piece)
         return
