@@ -3,6 +3,7 @@
 from fibatchd import rawjson
 from fibatchd.config import Config, Model, Upstream
 from fibatchd.context import BatchInput, Caller, Context, CreateCall, ErrorShape, Service
+from fibatchd.domain import states
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import Failure, NewRequest, Result, Usage
@@ -26,7 +27,7 @@ from fibatchd.inference.schema import BodySchema
 from fibatchd.inference.sse import EventSplitter
 from fibatchd.inference.target import Target
 from fibatchd.scheduler.jobs import JobRunner
-from fibatchd.store import admission, batches, ending, jobs, results
+from fibatchd.store import accounts, admission, batches, ending, jobs, results
 from fibatchd.store.ending import Policy
 from fibatchd.store.interface import NOW, Insert, Many, Notify, Query, Script, Store, one
 from fibatchd.store.migrate import Migration, from_package
@@ -47,12 +48,13 @@ from fibatchd.web.work import in_worker, pieces
 __all__ = [
     "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call", "Caller", "ChatUsage",
     "Config", "Context", "CreateCall", "Endpoint", "ErrorShape", "EventSplitter", "Failure", "FixedBytes", "Insert",
-    "InvalidJson", "JobRunner", "Key", "LimitedBody", "Many", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem",
-    "Query", "Refused", "Reply", "Result", "Route", "Script", "Service", "Store", "StoreConflict", "StoreError",
-    "StoreUnavailable", "StreamEditor", "Target", "Upstream", "Usage", "admission", "base_url", "batch_object", "batches",
-    "caller", "custom_id_of", "ending", "endpoint_problem", "error_object", "fixed_answer", "from_package", "front",
-    "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "jobs", "list_object", "method_problem", "new_id",
-    "one", "output_line", "paging", "pieces", "public", "rawjson", "read_body", "read_piece", "read_pieces", "read_usage",
-    "request_id", "require_access", "require_batches", "require_for_creation", "require_quota", "require_room", "results",
-    "store_batch", "url_of",
+    "InvalidJson", "JobRunner", "Key", "LimitedBody", "Many", "Migration", "Model", "NewRequest", "Notify", "Options",
+    "Policy", "Problem", "Query", "Refused", "Reply", "Result", "Route", "Script", "Service", "Store",
+    "StoreConflict", "StoreError", "StoreUnavailable", "StreamEditor", "Target", "Upstream", "Usage", "accounts",
+    "admission", "base_url", "batch_object", "batches", "caller", "custom_id_of", "ending", "endpoint_problem",
+    "error_object", "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive",
+    "is_id", "jobs", "list_object", "method_problem", "new_id", "one", "output_line", "paging", "pieces", "public",
+    "rawjson", "read_body", "read_piece", "read_pieces", "read_usage", "request_id", "require_access",
+    "require_batches", "require_for_creation", "require_quota", "require_room", "results", "states", "store_batch",
+    "url_of",
 ]  # fmt: skip

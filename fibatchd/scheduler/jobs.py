@@ -6,7 +6,7 @@ import structlog
 import trio
 
 from fibatchd.context import Context
-from fibatchd.errors import StoreUnavailable
+from fibatchd.errors import LeaseLost, StoreUnavailable
 from fibatchd.store import jobs
 from fibatchd.store.interface import NOW, Script
 from fibatchd.store.jobs import Job
@@ -14,6 +14,7 @@ from fibatchd.store.jobs import Job
 log = structlog.get_logger()
 
 LOOK_S = 5.0
+REGISTER_S = 0.2
 RETRY_CAP_S = 60.0
 
 Handler = Callable[[Context, Job], Awaitable[None]]
@@ -39,6 +40,11 @@ class JobRunner:
                     job = await self._context.store.write(jobs.take, self._kind, self._context.daemon())
                 except StoreUnavailable:
                     job = None
+                except LeaseLost:
+                    # This daemon has not registered yet, or has to do it anew: that takes a moment, and tells nobody.
+                    self._limit.release_on_behalf_of(token)
+                    await trio.sleep(REGISTER_S)
+                    continue
                 if job is not None:
                     nursery.start_soon(self._handle, job, token)
                     continue

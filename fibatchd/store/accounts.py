@@ -43,6 +43,17 @@ def get_account(account_id: str) -> Script[Account | None]:
     return account_from(row) if row else None
 
 
+def get_key(key_id: str) -> Script[Key | None]:
+    """Return the key, whatever its state; None where there is none of that id."""
+    row = one((yield Query(f"SELECT {_KEY} FROM keys k WHERE k.id = ?", (key_id,))))
+    return key_from(row) if row else None
+
+
+def hold(account_id: str) -> Script[None]:
+    """Hold an account against others that hold it, until the transaction ends: what is counted of it then stays true."""
+    yield Query("SELECT 1 FROM accounts WHERE id = ? FOR NO KEY UPDATE", (account_id,))
+
+
 def list_accounts() -> Script[list[Account]]:
     """Return all accounts, oldest first, deleted ones included."""
     rows = yield Query(f"SELECT {_ACCOUNT} FROM accounts a ORDER BY a.id")

@@ -9,7 +9,7 @@ from fibatchd.domain import states
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import NewRequest
 from fibatchd.errors import StoreUnavailable
-from fibatchd.store import jobs
+from fibatchd.store import accounts, jobs
 from fibatchd.store.ending import COLUMNS, Policy, finish_if_done
 from fibatchd.store.interface import NOW, Insert, Notify, Query, Row, Script, one
 
@@ -124,6 +124,8 @@ def reserve(batch_id: str, models: Sequence[str], total: int) -> Script[Reserved
     return Reserved(batch_id, first, {model: lane + index for index, model in enumerate(models)})
 
 
+REMOVE_CHUNK = 2000
+
 _UNOPENED = "prepared = 0 AND closed_as IS NULL AND ended_at IS NULL AND deleted_at IS NULL"
 _REQUEST_COLUMNS = (
     "number", "lane", "status", "ended_at", "request_id", "error_code", "error_message", "error_status"
@@ -156,7 +158,7 @@ def append(reserved: Reserved, offset: int, requests: Sequence[NewRequest]) -> S
 def unfinished(account_id: str, *, besides: str) -> Script[tuple[int, int]]:
     """Count an account's unfinished batches and their unfinished requests, without the batch `besides`. Holds the
     account against other creates until the transaction ends."""
-    yield Query("SELECT 1 FROM accounts WHERE id = ? FOR NO KEY UPDATE", (account_id,))
+    yield from accounts.hold(account_id)
     ((batches, requests),) = yield Query(
         "SELECT COUNT(*), CAST(COALESCE(SUM(queued + running), 0) AS BIGINT) FROM batches WHERE account_id = ? "
         "AND ended_at IS NULL AND deleted_at IS NULL AND status <> 'staging' AND id <> ?",
@@ -175,15 +177,68 @@ def over_limit(account_id: str, batch_id: str, requests: int, limits: Limits) ->
     return None
 
 
-def open_batch(reserved: Reserved, queued: Mapping[str, int], failed: int, total: int) -> Script[bool]:
-    """Make a batch's stored requests claimable: counters, lanes, and word to the pools. `queued` is by model.
+def is_unopened(batch_id: str) -> Script[bool]:
+    """Whether a batch still waits for its requests: it was neither opened, nor given up, closed or deleted."""
+    return bool((yield Query(f"SELECT 1 FROM batches WHERE id = ? AND {_UNOPENED}", (batch_id,))))
 
-    False where the batch was given up, closed or deleted meanwhile; then nothing is done.
+
+def retract(batch_id: str) -> Script[bool]:
+    """Remove up to a chunk of what was appended to a batch that has not been opened; call until it returns False.
+
+    Before its numbers are reserved anew, so that the rows of the first attempt are not lost sight of; and after the end
+    of a batch that never ran.
     """
     rows = yield Query(
-        f"UPDATE batches SET status = ?, prepared = 1, total = ?, queued = ?, failed = ? WHERE id = ? AND {_UNOPENED} "
-        "RETURNING account_id",
-        (states.VALIDATING, total, sum(queued.values()), failed, reserved.batch_id),
+        "SELECT first_number, reserved FROM batches WHERE id = ? AND prepared = 0 FOR UPDATE", (batch_id,)
+    )
+    if not rows or rows[0][0] is None:
+        return False
+    ((first, reserved),) = rows
+    return (yield from remove_requests(first, reserved))
+
+
+def remove_requests(first: int, count: int) -> Script[bool]:
+    """Remove up to a chunk of the requests numbered `first` on; False where none of the `count` is left."""
+    gone = yield Query(
+        "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE number >= ? AND number < ? LIMIT ?) "
+        "RETURNING number",
+        (first, first + count, REMOVE_CHUNK),
+    )
+    if not gone:
+        return False
+    numbers = [number for (number,) in gone]
+    yield Query("DELETE FROM request_bodies WHERE number = ANY(?)", (numbers,))
+    yield Query("DELETE FROM results WHERE number = ANY(?)", (numbers,))
+    return True
+
+
+def open_batch(
+    reserved: Reserved,
+    queued: Mapping[str, int],
+    failed: int,
+    total: int,
+    *,
+    status: str = states.VALIDATING,
+    model: str | None = None,
+) -> Script[bool]:
+    """Make a batch's stored requests claimable: counters, lanes, and word to the pools. `queued` is by model.
+
+    `status` is in_progress for a batch whose input was checked while readers saw it validating; `model` is the one that
+    all its requests name, where its form knows but one. False where the batch was given up, closed or deleted meanwhile; then nothing is done.
+    """
+    ((now,),) = yield NOW
+    rows = yield Query(
+        "UPDATE batches SET status = ?, in_progress_at = ?, model = COALESCE(?, model), prepared = 1, total = ?, "
+        f"queued = ?, failed = ? WHERE id = ? AND {_UNOPENED} RETURNING account_id",
+        (
+            status,
+            now if status == states.IN_PROGRESS else None,
+            model,
+            total,
+            sum(queued.values()),
+            failed,
+            reserved.batch_id,
+        ),
     )
     if not rows:
         return False

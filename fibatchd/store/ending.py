@@ -69,6 +69,29 @@ def fail(batch_id: str, code: str, message: str, policy: Policy) -> Script[None]
         yield from finish_if_done([batch_id], policy, now)
 
 
+def refuse(batch_id: str, errors: str, policy: Policy) -> Script[None]:
+    """End a batch whose input was checked after it was created, and is invalid: nothing of it runs. `errors` is the JSON
+    text that the batch object shows."""
+    ((now,),) = yield NOW
+    rows = yield Query(
+        f"SELECT {COLUMNS} FROM batches WHERE id = ? AND prepared = 0 AND closed_as IS NULL AND ended_at IS NULL "
+        "AND deleted_at IS NULL FOR UPDATE",
+        (batch_id,),
+    )
+    for row in rows:
+        yield from close(Batch(*row), "failed", now)
+        yield Query("UPDATE batches SET errors = ? WHERE id = ?", (errors, batch_id))
+        yield from finish_if_done([batch_id], policy, now)
+
+
+def name_files(batch_id: str, output_file_id: str | None, error_file_id: str | None) -> Script[None]:
+    """Note the result files of a batch, in the transaction that ends it."""
+    yield Query(
+        "UPDATE batches SET output_file_id = ?, error_file_id = ? WHERE id = ?",
+        (output_file_id, error_file_id, batch_id),
+    )
+
+
 def finish_if_done(batch_ids: Sequence[str], policy: Policy, now: float) -> Script[None]:
     """End each of these batches, locked already, of which no request is queued or running any more.
 

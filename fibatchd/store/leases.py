@@ -64,9 +64,11 @@ def lost_daemons(*, all_of_them: bool = False) -> Script[list[int]]:
 
 
 def forget(daemon: int) -> Script[None]:
-    """Remove the row of a daemon that holds nothing any more but places."""
+    """Remove the row of a daemon that runs no request any more; the jobs and places that it holds are free again."""
     yield Query("DELETE FROM daemons WHERE id = ?", (daemon,))  # first: it waits for whoever is passing the fence
     yield Query("DELETE FROM places WHERE daemon = ?", (daemon,))
+    for (kind,) in (yield Query("UPDATE jobs SET lease = NULL WHERE lease = ? RETURNING kind", (daemon,))):
+        yield Notify("jobs", kind)
 
 
 _HELD = "SELECT r.number, l.batch_id FROM requests r JOIN lanes l ON l.id = r.lane WHERE r.lease = ? LIMIT ?"

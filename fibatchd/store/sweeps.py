@@ -2,11 +2,10 @@
 
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import Failure
+from fibatchd.store.admission import remove_requests
 from fibatchd.store.batches import discard
 from fibatchd.store.ending import COLUMNS, Policy, finish_if_done
 from fibatchd.store.interface import NOW, Query, Script
-
-PURGE_CHUNK = 2000
 
 
 def due_to_expire(limit: int) -> Script[list[str]]:
@@ -78,17 +77,8 @@ def purge(batch_id: str) -> Script[bool]:
     if not rows:
         return False
     ((first, reserved),) = rows
-    if first is not None:
-        gone = yield Query(
-            "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE number >= ? AND number < ? LIMIT ?) "
-            "RETURNING number",
-            (first, first + reserved, PURGE_CHUNK),
-        )
-        if gone:
-            numbers = [number for (number,) in gone]
-            yield Query("DELETE FROM request_bodies WHERE number = ANY(?)", (numbers,))
-            yield Query("DELETE FROM results WHERE number = ANY(?)", (numbers,))
-            return True
+    if first is not None and (yield from remove_requests(first, reserved)):
+        return True
     yield Query("DELETE FROM lanes WHERE batch_id = ?", (batch_id,))
     yield Query("DELETE FROM batches WHERE id = ?", (batch_id,))
     return False

@@ -6,6 +6,7 @@ A download of many results that breaks is resumed by its client with `Range` and
 import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from quart import Response
 from werkzeug.datastructures import Headers
@@ -15,6 +16,7 @@ Chunks = Callable[[int, int], AsyncIterator[bytes]]
 
 _RANGE = re.compile(r"bytes=\s*(\d*)-(\d*)\s*", re.ASCII)
 _MOST_DIGITS = 18
+_NOT_PLAIN = re.compile(r"[^ !#-$&-\[\]-~]")  # quotes, backslashes, percent signs, controls, all beyond ASCII
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def fixed_answer(content: FixedBytes, chunks: Chunks, method: str, headers: Head
         return _bare(412, common)
     if (condition := headers.get("If-None-Match")) is not None and _matches(condition, etag, weak=True):
         return _bare(304, common)
-    common["Content-Disposition"] = f'attachment; filename="{content.filename}"'
+    common["Content-Disposition"] = disposition(content.filename)
     wanted = None
     if method == "GET" and headers.get("If-Range", etag).strip() == etag:
         wanted = _range(headers.get("Range", ""), content.size)
@@ -46,6 +48,16 @@ def fixed_answer(content: FixedBytes, chunks: Chunks, method: str, headers: Head
         return _bare(416, common | {"Content-Range": f"bytes */{content.size}"})
     common["Content-Range"] = f"bytes {first}-{last}/{content.size}"
     return _answer(206, common, content, chunks, first, last, method)
+
+
+def disposition(filename: str) -> str:
+    """Return a Content-Disposition for any file name (RFC 6266): what is not plain ASCII goes into `filename*` (RFC 8187),
+    with a fallback beside it for clients that do not read that."""
+    plain = _NOT_PLAIN.sub("_", filename)
+    if plain == filename:
+        return f'attachment; filename="{filename}"'
+    encoded = quote(filename.encode(errors="replace"), safe="!#$&+-.^_`|~")
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}"
 
 
 def _answer(

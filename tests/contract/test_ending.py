@@ -297,7 +297,7 @@ async def test_an_unfinished_batch_of_which_nothing_runs_can_be_deleted(store, w
 
 
 async def test_a_purge_goes_in_chunks_and_spares_the_neighbours(store, monkeypatch):
-    monkeypatch.setattr("fibatchd.store.sweeps.PURGE_CHUNK", 2)
+    monkeypatch.setattr("fibatchd.store.admission.REMOVE_CHUNK", 2)
     ada, worker = await owner(store), await daemon(store)
     before, batch, after = [await create(store, ada, ["m"] * 5) for _ in range(3)]
     await delete(store, ada, batch.id)
