@@ -10,8 +10,9 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3 python; d
 install: $(VENV)/.installed
 
 $(VENV)/bin/python:
-	@test -n "$(PYTHON)" || { echo "fibatchd needs Python 3.11 or newer, and none was found. Name one: make PYTHON=/path/to/python3 install" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@test -n "$(PYTHON)" || { echo "fibatchd needs Python 3.11 or newer, and none was found;" \
+		"name one: make install PYTHON=/path/to/python3" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .

@@ -1,7 +1,12 @@
-"""What tests of every kind use: a PostgreSQL, and databases on it."""
+"""What tests of every kind use: a PostgreSQL, and databases on it; programs beyond Python."""
+
+import os
+import shutil
 
 import pytest
 import trio
+
+REQUIRE_ALL = os.environ.get("FIBATCHD_REQUIRE_ALL") == "1"
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +44,26 @@ def postgres_url(migrated_postgres):
 
     yield migrated_postgres
     trio.run(databases.wipe, migrated_postgres)
+
+
+@pytest.fixture
+def needs():
+    """A function that returns the path of a program, and skips the test where there is none."""
+
+    def find(program):
+        path = shutil.which(program)
+        if path is None:
+            pytest.skip(f"{program} is not installed")
+        return path
+
+    return find
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Where everything is required, as in continuous integration, a test that was skipped has failed."""
+    report = yield
+    if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"FIBATCHD_REQUIRE_ALL=1 allows no skip: {call.excinfo.value}"
+    return report
