@@ -1,1 +1,35 @@
-"""Anthropic Message Batches and `/v1/messages`."""
+"""Anthropic Message Batches, and `/v1/messages` as it is called directly.
+
+endpoint     `/v1/messages`: native where the upstream speaks it, else translated (`to_chat`, `turns`, `tools`, `from_chat`,
+             `streams`)
+checks       what is refused on every route, by the rules of the API's `versions`
+routes       both prefixes; `creation` checks a batch, `rendering` and `errors` write answers
+"""
+
+from collections.abc import Iterable, Mapping
+
+from quart import Blueprint
+
+from fibatchd.plugin_api import Endpoint, ErrorShape, hookimpl
+
+from .endpoint import PATH, Messages
+from .errors import error_shape
+from .routes import ANTHROPIC, blueprints
+
+
+@hookimpl
+def fibatchd_endpoints() -> Iterable[Endpoint]:
+    """Return the Messages API."""
+    return [Messages()]
+
+
+@hookimpl
+def fibatchd_error_shapes() -> Mapping[str, ErrorShape]:
+    """Return Anthropic's error form, for all paths of its API."""
+    return {PATH: error_shape, ANTHROPIC: error_shape}
+
+
+@hookimpl
+def fibatchd_routes() -> Iterable[Blueprint]:
+    """Return the routes."""
+    return blueprints()
