@@ -38,8 +38,13 @@ def find(config: Config, account: Account, key: Key, name: str, endpoint: str) -
     """
     model = config.find_model(name)
     if model is None or not _serves(model, account, key, endpoint):
-        return Problem(f"Model '{_quotable(name)}' not found", "model", NOT_FOUND)
+        return not_found(name)
     return model
+
+
+def not_found(name: str) -> Problem:
+    """Return what is said of a model that is not there for the caller, whatever the reason."""
+    return Problem(f"Model '{_quotable(name)}' not found", "model", NOT_FOUND)
 
 
 def resolve(

@@ -27,7 +27,8 @@ class Problem:
 
 
 class Refused(FibatchdError):
-    """The route that was chosen cannot carry the request. Raised by `Endpoint.call`; final, as a 400 is."""
+    """The route that was chosen cannot carry the request. Raised by `Endpoint.call`; final, as a 400 is. The problem's
+    message names the field, as in every Problem."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
@@ -103,6 +104,13 @@ class Endpoint(ABC):
         `batch` says whether it comes in a batch, where `stream` must not be true. The model is checked elsewhere.
         """
 
+    def route_problem(self, body: bytes, model: Model) -> Problem | None:
+        """Judge a body that `check` has passed by what its model takes, and by what the way to its upstreams carries.
+
+        The default: all that `check` passes.
+        """
+        return None
+
     def carries(self, model: Model, upstream: Upstream) -> bool:
         """Whether this upstream can serve the endpoint, itself or by translation. The default: itself."""
         return self.path in upstream.endpoints
@@ -117,7 +125,7 @@ class Endpoint(ABC):
 
     def editor(self, call: Call, route: Route) -> StreamEditor:
         """Return a new editor for the stream that answers `call`. The default: this endpoint does not stream."""
-        raise Refused(Problem("Streaming is not available on this endpoint", "stream"))
+        raise Refused(Problem("stream: not available on this endpoint", "stream"))
 
 
 @dataclass(slots=True)

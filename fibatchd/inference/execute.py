@@ -247,9 +247,7 @@ def _path(call: Call, member: Member) -> str:
 
 
 def _refused(refused: Refused) -> Attempt:
-    problem = refused.problem
-    text = f"{problem.param}: {problem.message}" if problem.param else problem.message
-    return Attempt(failure=Failure(outcome.INVALID, text, 400), cost=0)
+    return Attempt(failure=Failure(outcome.INVALID, refused.problem.message, 400), cost=0)
 
 
 def _of(verdict: Verdict, retry_after: float | None = None) -> Attempt:

@@ -51,7 +51,11 @@ class Target:
         model = self._model(members.get("model"))
         if isinstance(model, Problem):
             return model
-        return self.endpoint.check(body, batch=self.batch, options=self.options) or model
+        return (
+            self.endpoint.check(body, batch=self.batch, options=self.options)
+            or self.endpoint.route_problem(body, model)
+            or model
+        )
 
     def _model(self, raw: msgspec.Raw | None) -> Model | Problem:
         if raw is None:
@@ -59,6 +63,11 @@ class Target:
         name = rawjson.decode(raw)
         if not isinstance(name, str):
             return Problem("model: expected a string", "model", INVALID_TYPE)
+        who = (self.config, self.account, self.key)
         if self.batch:
-            return catalogue.resolve(self.config, self.account, self.key, name, self.endpoint.path, self.drained)
-        return catalogue.find(self.config, self.account, self.key, name, self.endpoint.path)
+            found = catalogue.resolve(*who, name, self.endpoint.path, self.drained)
+        else:
+            found = catalogue.find(*who, name, self.endpoint.path)
+        if isinstance(found, Model) and not any(self.endpoint.carries(found, server) for server in found.upstreams):
+            return catalogue.not_found(name)  # the model's endpoints promise what no server of it can do
+        return found
