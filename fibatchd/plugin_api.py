@@ -1,7 +1,7 @@
 """All that a plugin may import from fibatchd. What is not here may change without notice."""
 
 from fibatchd import rawjson
-from fibatchd.config import Config, Model, Upstream
+from fibatchd.config import CHAT_COMPLETIONS, Capabilities, Config, Model, Upstream
 from fibatchd.context import BatchInput, Caller, Context, CreateCall, ErrorShape, Service
 from fibatchd.domain import states
 from fibatchd.domain.accounts import Account, Key
@@ -23,7 +23,7 @@ from fibatchd.inference.endpoint import (
     StreamEditor,
 )
 from fibatchd.inference.items import custom_id_of, method_problem, url_of
-from fibatchd.inference.schema import BodySchema
+from fibatchd.inference.schema import BodySchema, load_schema
 from fibatchd.inference.sse import EventSplitter
 from fibatchd.inference.target import Target
 from fibatchd.scheduler.jobs import JobRunner
@@ -46,15 +46,15 @@ from fibatchd.web.render import batch_object, error_object, list_object, output_
 from fibatchd.web.work import in_worker, pieces
 
 __all__ = [
-    "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call", "Caller", "ChatUsage",
-    "Config", "Context", "CreateCall", "Endpoint", "ErrorShape", "EventSplitter", "Failure", "FixedBytes", "Insert",
-    "InvalidJson", "JobRunner", "Key", "LimitedBody", "Many", "Migration", "Model", "NewRequest", "Notify", "Options",
-    "Policy", "Problem", "Query", "Refused", "Reply", "Result", "Route", "Script", "Service", "Store",
-    "StoreConflict", "StoreError", "StoreUnavailable", "StreamEditor", "Target", "Upstream", "Usage", "accounts",
-    "admission", "base_url", "batch_object", "batches", "caller", "custom_id_of", "ending", "endpoint_problem",
-    "error_object", "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive",
-    "is_id", "jobs", "list_object", "method_problem", "new_id", "one", "output_line", "paging", "pieces", "public",
-    "rawjson", "read_body", "read_piece", "read_pieces", "read_usage", "request_id", "require_access",
-    "require_batches", "require_for_creation", "require_quota", "require_room", "results", "states", "store_batch",
-    "url_of",
+    "CHAT_COMPLETIONS", "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call",
+    "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Endpoint", "ErrorShape", "EventSplitter",
+    "Failure", "FixedBytes", "Insert", "InvalidJson", "JobRunner", "Key", "LimitedBody", "Many", "Migration", "Model",
+    "NewRequest", "Notify", "Options", "Policy", "Problem", "Query", "Refused", "Reply", "Result", "Route", "Script",
+    "Service", "Store", "StoreConflict", "StoreError", "StoreUnavailable", "StreamEditor", "Target", "Upstream",
+    "Usage", "accounts", "admission", "base_url", "batch_object", "batches", "caller", "custom_id_of", "ending",
+    "endpoint_problem", "error_object", "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker",
+    "interactive", "is_id", "jobs", "list_object", "load_schema", "method_problem", "new_id", "one", "output_line",
+    "paging", "pieces", "public", "rawjson", "read_body", "read_piece", "read_pieces", "read_usage", "request_id",
+    "require_access", "require_batches", "require_for_creation", "require_quota", "require_room", "results", "states",
+    "store_batch", "url_of",
 ]  # fmt: skip
