@@ -26,7 +26,7 @@ from fibatchd.plugin_api import (
     store_batch,
 )
 
-from .endpoint import PATH, Messages
+from .endpoint import PATH
 from .fields import EXTRA, REQUIRED, is_null, shown
 
 API = "message_batches"
@@ -87,13 +87,12 @@ class Checker:
     """Checks a batch's items in order."""
 
     def __init__(self, context: Context, caller: Caller, version: str) -> None:
-        self._endpoint = context.endpoints[PATH]
         self._seen: set[str] = set()
         self._target = Target(
             context.config,
             caller.account,
             caller.key,
-            self._endpoint,
+            context.endpoints[PATH],
             batch=True,
             drained=context.drained,
             options={"version": version},
@@ -139,10 +138,7 @@ class Checker:
             return Problem(f"params: {REQUIRED}")
         if not params.startswith(b"{"):
             return Problem("params: expected an object")
-        verdict = self._target.judge(params)
-        if isinstance(verdict, Model) and isinstance(self._endpoint, Messages):
-            return self._endpoint.route_problem(params, verdict) or verdict
-        return verdict
+        return self._target.judge(params)
 
 
 def _failure(problem: Problem) -> Failure:

@@ -28,7 +28,7 @@ class Messages(Endpoint):
         return body_problem(body, options.get("version", FIRST), batch=batch)
 
     def route_problem(self, body: bytes, model: Model) -> Problem | None:
-        """Return why no upstream of the model can carry a body that `check` has passed, None where one can."""
+        """Return why no upstream of the model can carry the body, None where one can."""
         if any(is_native(upstream) for upstream in model.upstreams):
             return None
         try:
