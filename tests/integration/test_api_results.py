@@ -203,7 +203,7 @@ class TestPages:
             return found
 
         api.store.read = purging
-        with pytest.raises(Exception, match="peer closed connection|incomplete"):
+        with pytest.raises(Exception, match=r"peer closed connection|incomplete"):
             await api.call("GET", f"/v1/batches/{batch['id']}/results")
         api.store.read = plain
         assert (await api.call("GET", "/v1/batches")).status_code == 200
