@@ -1,0 +1,95 @@
+"""What no test of the whole API reaches: values at the edges of what is written."""
+
+import json
+
+import msgspec
+import pytest
+
+from fibatchd.domain.requests import Failure, Result
+from fibatchd.web import work
+from fibatchd.web.render import list_frame, list_object, output_line, result_object
+
+EVIL = '\u2028 \u2029 \x85 \n \r " \\ \0 😀'
+
+
+def result(status="completed", *, code=None, http=None, **more):
+    failure = None if code is None else Failure(code, f"it said {EVIL}", http)
+    fields = {"number": 7, "custom_id": EVIL, "request_id": "req_1", "status_code": None, "body": None}
+    return Result(status=status, failure=failure, **fields | more)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        result(status_code=200, body=b'{\n"a":\r\n"\xe2\x80\xa8\xc2\x85"}'),
+        result("failed", code="invalid_request", http=422),
+        result("failed", code="upstream_error", http=502, request_id=None),
+        result("failed", code="result_too_large"),
+        result("cancelled", code="batch_cancelled"),
+        result("expired", code="batch_expired", request_id=None),
+    ],
+)
+def test_an_output_line_is_one_line(shown):
+    line = output_line(shown).decode()
+    assert line.endswith("\n")
+    assert len(line.splitlines()) == 1
+    read = json.loads(line)
+    assert read["custom_id"] == EVIL
+    assert (read["response"] is None) != (read["error"] is None)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "invalid_request_error"),
+        (403, "permission_error"),
+        (404, "invalid_request_error"),
+        (429, "rate_limit_error"),
+        (504, "server_error"),
+    ],
+)
+def test_an_http_failure_in_an_output_line(status, kind):
+    read = json.loads(output_line(result("failed", code="some_code", http=status)))
+    assert read["response"]["status_code"] == status
+    error = read["response"]["body"]["error"]
+    assert (error["type"], error["code"], error["param"]) == (kind, "some_code", None)
+
+
+def test_a_result_too_large_has_no_response_even_with_a_status():
+    read = json.loads(output_line(result("failed", code="result_too_large", http=502)))
+    assert (read["response"], read["error"]["code"]) == (None, "result_too_large")
+
+
+def test_a_result_that_is_retried_shows_what_went_wrong():
+    read = json.loads(result_object(result("queued", code="timeout", http=504)))
+    assert (read["status"], read["response"], read["error"]["status"]) == ("queued", None, 504)
+
+
+@pytest.mark.parametrize("items", [[], [b"{}"], [b"{}", b"[1]"]])
+def test_a_list_and_its_frame_agree(items):
+    ids = [f"id_{n}" for n in range(len(items))]
+    whole = list_object(items, ids, has_more=True)
+    before, behind = list_frame(ids[0] if ids else None, ids[-1] if ids else None, has_more=True)
+    assert whole == before + b",".join(items) + behind
+    assert list(json.loads(whole)) == ["object", "data", "has_more", "first_id", "last_id"]
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [],
+        [10],
+        [10] * 2500,
+        [work.PIECE_BYTES] * 3,
+        [work.PIECE_BYTES - 1, 5, 5],
+        [5] * 999 + [work.PIECE_BYTES * 2] + [5],
+    ],
+)
+def test_pieces_cover_everything_in_bounds(sizes):
+    items = [msgspec.Raw(b"x" * size) for size in sizes]
+    cut = list(work.pieces(items))
+    assert [item for _, piece in cut for item in piece] == items
+    assert [start for start, _ in cut] == [sum(len(piece) for _, piece in cut[:n]) for n in range(len(cut))]
+    for _, piece in cut:
+        assert 1 <= len(piece) <= work.PIECE_ITEMS
+        assert sum(map(len, piece[:-1])) < work.PIECE_BYTES
