@@ -67,9 +67,10 @@ async def serve(
             task_status.started()
             await shutdown.wait()
             accepting.cancel_scope.cancel()
-        connections.cancel_scope.deadline = trio.current_time() + grace_s
+        connections.cancel_scope.deadline = deadline = trio.current_time() + grace_s
         await context.drain(drained)
-    if connections.cancel_scope.cancelled_caught:
+        connections.cancel_scope.cancel()  # what is left is idle, or lingers
+    if trio.current_time() >= deadline:
         log.warning("grace period over, requests cut", grace_s=grace_s)
 
 

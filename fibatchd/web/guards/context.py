@@ -98,14 +98,12 @@ class Context(WorkerContext):
 
     async def drain(self, drained: trio.Event | None) -> None:
         """From now on requests are answered 503. Returns when the running ones have been answered and `drained`, where
-        given, is set; the connections that are left are cut then."""
+        given, is set."""
         await self.terminated.set()
         if drained is not None:
             await drained.wait()
         while self._busy:
             await self._waiters.park()
-        for connection in list(self._idle):
-            connection.cut()
 
 
 def hypercorn_config(limits: Limits) -> Config:

@@ -163,7 +163,8 @@ class GuardedProtocol(H11Protocol):
         """The path asked for, as far as it is known."""
         line = self.buffer.first_line if self._request is None else b"_ " + self._request.target
         _, _, target = line.partition(b" ")
-        return re.split(rb"[ ?]", target)[0].decode("latin-1")
+        path = re.split(rb"[ ?]", target)[0].decode("latin-1")
+        return path if path.startswith("/") else ""  # anything else may be a header, with a key in it
 
     async def _handle_events(self) -> None:
         while True:
@@ -188,7 +189,7 @@ class GuardedProtocol(H11Protocol):
                         return
             except h11.RemoteProtocolError as error:
                 left = self.connection.trailing_data[1]
-                await (self.send(Closed()) if left else self.refuse(Refused(error.error_status_hint, f"{error}.")))
+                await (self.send(Closed()) if left else self.refuse(malformed(error)))
                 return
             except Refused as refused:
                 await self.refuse(refused)
@@ -266,6 +267,11 @@ class GuardedProtocol(H11Protocol):
         if self.context.draining or self.connection.their_state is h11.SEND_BODY:
             headers.append((b"connection", b"close"))
         return headers
+
+
+def malformed(error: h11.RemoteProtocolError) -> Refused:
+    """What h11 says of the request, without the bytes it quotes behind a colon: a key may be among them."""
+    return Refused(error.error_status_hint, f"The request is malformed: {str(error).partition(':')[0]}.")
 
 
 def new_request_id() -> str:

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import structlog.testing
 from front import front, post
 
 
@@ -54,7 +55,7 @@ async def test_default_shape_is_openais() -> None:
         answer = await server.ask(b"GET / HTTP/1.1\r\n\r\n")
         assert json.loads(answer.body) == {
             "error": {
-                "message": "Missing mandatory Host: header.",
+                "message": "The request is malformed: Missing mandatory Host.",
                 "type": "invalid_request_error",
                 "param": None,
                 "code": None,
@@ -76,3 +77,24 @@ async def test_answers_of_the_app_carry_the_request_id_too() -> None:
         answer = await server.ask()
         assert answer.headers["x-request-id"] == answer.headers["request-id"]
         assert server.seen.scope["state"]["request_id"] == answer.headers["request-id"]
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET / HTTP/1.1\r\nhost: a\r\nauthorization Bearer hyi-secret\r\n\r\n",
+        b"x-api-key: hyi-secret\r\n\r\n",
+        b"hyi-secret\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nx-api-key: \x00hyi-secret\r\n\r\n",
+        b"POST /read HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nhyi-secret\r\n",
+        b"POST /read HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\nhyi-secret\r\n",
+        b"GET /?key=hyi-secret HTTP/1.1\r\nhost: a\r\n b\r\n\r\n",
+    ],
+)
+async def test_neither_answer_nor_log_repeats_what_may_be_a_key(request_bytes: bytes) -> None:
+    async with front() as server:
+        with structlog.testing.capture_logs() as logs:
+            answer = await server.ask(request_bytes)
+        assert answer.status == 400
+        assert logs
+        assert "secret" not in f"{answer}{logs}"

@@ -2,6 +2,7 @@
 
 import json
 import resource
+import socket
 import ssl
 from pathlib import Path
 
@@ -108,6 +109,17 @@ async def test_request_behind_a_running_one_is_not_begun_while_draining() -> Non
         server.seen.go_on.set()
         assert (await client.answer()).status == 200
         assert await client.rest() == b""
+
+
+async def test_connection_that_was_just_accepted_does_not_hold_the_shutdown_up(autojump_clock: MockClock) -> None:
+    async with front() as server:
+        start = trio.current_time()
+        with socket.create_connection(("127.0.0.1", server.port)) as fresh:
+            await trio.lowlevel.checkpoint()
+            server.shutdown.set()
+            fresh.setblocking(False)
+            await trio.lowlevel.wait_readable(fresh)
+    assert trio.current_time() == start
 
 
 async def test_client_that_lingers_does_not_hold_the_shutdown_up(autojump_clock: MockClock) -> None:
