@@ -1,0 +1,1 @@
+"""The schema of files, one file for each step and dialect."""
