@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from fibatchd.cli.opening import Opened, run, write
-from fibatchd.cli.options import config_option, text
+from fibatchd.cli.options import config_option, seconds, text
 from fibatchd.cli.tables import show
 from fibatchd.domain.accounts import Key
 from fibatchd.errors import FibatchdError
@@ -23,9 +23,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("account_id", type=text)
-@click.option(
-    "--expires-in", type=click.FloatRange(0, min_open=True, max=1e10), metavar="SECONDS", help="Valid for so long only."
-)
+@click.option("--expires-in", type=seconds, metavar="SECONDS", help="Valid for so long only.")
 @click.option("--model", "models", type=text, multiple=True, metavar="ID", help="Valid for these models only.")
 @config_option
 def create(account_id: str, expires_in: float | None, models: tuple[str, ...], config_path: Path | None) -> None:

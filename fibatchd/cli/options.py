@@ -9,6 +9,7 @@ from fibatchd.money import parse_usd
 
 _CONFIG = "fibatchd.config"
 LONGEST_TEXT = 200
+LONGEST_SPAN_S = 1e10
 
 
 def _given_before() -> Path | None:
@@ -22,6 +23,7 @@ config_option = click.option(
     "config_path",
     type=click.Path(path_type=Path),
     default=_given_before,
+    is_eager=True,  # read before --help, which lists the commands of the plugins that the file names
     help="The configuration file. Without one, everything has its default.",
 )
 """`--config F`, given to the command as `config_path`; the one before the command counts where the command has none."""
@@ -50,6 +52,17 @@ def text(value: str) -> str:
     if len(value) > LONGEST_TEXT:
         raise click.BadParameter(f"longer than {LONGEST_TEXT} characters")
     return value
+
+
+def seconds(value: str) -> float:
+    """Read a time span: above 0 s, and below some 300 years."""
+    try:
+        span = float(value)
+    except ValueError:
+        span = 0
+    if not 0 < span < LONGEST_SPAN_S:
+        raise click.BadParameter(f"{value!r} is not a number of seconds above 0")
+    return span
 
 
 def quota(value: str) -> int | None:

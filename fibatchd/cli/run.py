@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import trio
 
-from fibatchd.cli.options import base_url, text
+from fibatchd.cli.options import base_url, seconds, text
 from fibatchd.cli.progress import Show, progress
 from fibatchd.config import CHAT_COMPLETIONS, Batches, Config, Model, Upstream
 from fibatchd.errors import FibatchdError
@@ -49,7 +49,7 @@ class Settings:
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the server's key.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=seconds,
     default=600,
     show_default=True,
     help="Seconds for one attempt.",
@@ -57,7 +57,7 @@ class Settings:
 @click.option("--max-attempts", type=click.IntRange(1), default=8, show_default=True, help="Attempts at one request.")
 @click.option(
     "--wait",
-    type=click.FloatRange(0),
+    type=seconds,
     default=300,
     show_default=True,
     help="Seconds to wait for a server that is gone.",
@@ -188,10 +188,10 @@ def _key(name: str | None, environ: Mapping[str, str]) -> str | None:
     return key
 
 
-def _tell(tally: Tally, total: int, before: int, seconds: float) -> None:
+def _tell(tally: Tally, total: int, before: int, took: float) -> None:
     told = f"{total} requests" if not before else f"{total - before} of {total} requests"
     click.echo(
-        f"{told} in {seconds:.1f} s: {tally.completed} completed, {tally.failed} failed, {tally.retried} attempts"
+        f"{told} in {took:.1f} s: {tally.completed} completed, {tally.failed} failed, {tally.retried} attempts"
         f" tried again; {tally.input_tokens} input and {tally.output_tokens} output tokens",
         err=True,
     )

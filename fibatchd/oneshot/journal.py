@@ -1,7 +1,7 @@
 """What a run has answered so far: a file beside the output that only grows, each record on disk before it counts.
 
 A run that was cut, by a crash too, finds there what it need not ask again. A record is a line: the request's index, a
-CRC-32, the output line. The first record that is broken, and what follows it, is cut off; those requests run again.
+CRC-32 of both, the output line. The first record that is broken, and what follows it, is cut off; those requests run again.
 """
 
 import fcntl
@@ -9,6 +9,7 @@ import os
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,14 +33,16 @@ class Journal:
         self._offsets = array("q", [-1]) * total
         self._end = 0
         self.done = 0
-        try:
-            self._file: BinaryIO = open(path, "a+b", buffering=0)  # noqa: SIM115  # open for as long as the run lasts
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._recover(b"%b %b %d\n" % (_MAGIC, identity.encode(), total))
-        except BlockingIOError:
-            raise FibatchdError(f"{path}: another run is at work on it") from None
-        except OSError as error:
-            raise FibatchdError(f"{path} cannot be used: {error.strerror}") from None
+        with ExitStack() as failing:
+            try:
+                self._file: BinaryIO = failing.enter_context(open(path, "a+b", buffering=0))
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._recover(b"%b %b %d\n" % (_MAGIC, identity.encode(), total))
+            except BlockingIOError:
+                raise FibatchdError(f"{path}: another run is at work on it") from None
+            except OSError as error:
+                raise FibatchdError(f"{path} cannot be used: {error.strerror}") from None
+            failing.pop_all()  # it stays open for as long as the run lasts
 
     def __contains__(self, index: int) -> bool:
         return self._offsets[index] >= 0
@@ -51,7 +54,7 @@ class Journal:
         begun = []
         for index, line in records:
             begun.append((index, start + len(text)))
-            text += b"%d %08x %b" % (index, zlib.crc32(line), line)
+            text += b"%d %08x %b" % (index, zlib.crc32(line, index), line)
         view = memoryview(text)
         while view:
             view = view[self._file.write(view) :]
@@ -105,7 +108,7 @@ class Journal:
         if len(parts) != 3 or not parts[2].endswith(b"\n") or not parts[0].isdigit():
             return None
         index = int(parts[0])
-        whole = b"%08x" % zlib.crc32(parts[2]) == parts[1] and index < len(self._offsets)
+        whole = index < len(self._offsets) and b"%08x" % zlib.crc32(parts[2], index) == parts[1]
         return index if whole else None
 
     def _note(self, index: int, offset: int) -> None:

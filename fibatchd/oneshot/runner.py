@@ -21,6 +21,7 @@ from fibatchd.web.render import output_line
 
 GROUP = 256  # records in one write
 LOOK_AGAIN_S = 1.0
+KEEP_S = 30.0
 
 
 @dataclass(slots=True)
@@ -92,7 +93,13 @@ class Runner:
 
     async def _work(self, pending: Iterator[Line], send: trio.MemorySendChannel[tuple[int, bytes]]) -> None:
         for line in pending:
-            await send.send((line.index, await self._answered(line)))
+            answer = await self._answered(line)
+            # What was answered, and perhaps paid for, is kept also when the run is being stopped.
+            with trio.move_on_after(KEEP_S, shield=True):
+                try:
+                    await send.send((line.index, answer))
+                except trio.BrokenResourceError:
+                    return  # nothing can be written any more; who writes says why
 
     async def _answered(self, line: Line) -> bytes:
         """Run one request until it is done or has failed for good; return its output line."""
@@ -151,14 +158,18 @@ class Runner:
 
     async def _record(self, receive: trio.MemoryReceiveChannel[tuple[int, bytes]]) -> None:
         """Write answers to the journal, those that came meanwhile together."""
-        async for first in receive:
-            group = [first]
-            while len(group) < GROUP:
+        async with receive:
+            async for first in receive:
                 try:
-                    group.append(receive.receive_nowait())
-                except (trio.WouldBlock, trio.EndOfChannel):
-                    break
-            try:
-                await trio.to_thread.run_sync(partial(self._journal.append, group))
-            except OSError as error:
-                raise FibatchdError(f"{self._journal.path} cannot be written: {error.strerror}") from None
+                    await trio.to_thread.run_sync(partial(self._journal.append, [first, *_waiting(receive)]))
+                except OSError as error:
+                    raise FibatchdError(f"{self._journal.path} cannot be written: {error.strerror}") from None
+
+
+def _waiting(receive: trio.MemoryReceiveChannel[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Give what is in a channel now, a group at most."""
+    for _ in range(GROUP - 1):
+        try:
+            yield receive.receive_nowait()
+        except (trio.WouldBlock, trio.EndOfChannel):
+            return
