@@ -36,23 +36,24 @@ class Exchange(TrioASGIHTTPConnection):
     ) -> None:
         """Have the app answer, send that, and end the task that listens to the client."""
         began = time.monotonic()
-        status = CLIENT_LEFT
+        status, whole = CLIENT_LEFT, False
         try:
             async with AsyncExitStack() as stack:
                 request.scope["state"]["held"] = stack
                 response = await self.app.handle_request(request)
+                status = response.status_code
                 try:
                     await self._send_response(send, response)
-                    status = response.status_code
+                    whole = True
                 except FibatchdError as error:
                     # Headers are out: all that can still be told is that the answer is not whole, by cutting it.
                     log.warning("answer cut short", reason=str(error), path=request.path)
         finally:
-            _log(request, status, time.monotonic() - began)
+            _log(request, status, time.monotonic() - began, whole=whole)
         nursery.cancel_scope.cancel()
 
 
-def _log(request: Request, status: int, seconds: float) -> None:
+def _log(request: Request, status: int, seconds: float, *, whole: bool) -> None:
     rule = request.url_rule
     quiet = request.scope["state"].get("quiet", False)
     (log.debug if quiet else log.info)(
@@ -60,6 +61,7 @@ def _log(request: Request, status: int, seconds: float) -> None:
         method=request.method,
         path=rule.rule if rule is not None else request.path[:200],
         status=status,
+        whole=whole,
         ms=round(seconds * 1000, 1),
         account=request.scope["state"].get("account"),
     )

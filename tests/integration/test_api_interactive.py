@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import structlog
 import trio
 from api import chat_body, serving
 from model_server import COMPLETION, model_server
@@ -266,6 +267,8 @@ class TestStreams:
             gone.set()
 
         upstream.handler = endless
+        lines = structlog.testing.LogCapture()
+        structlog.configure(processors=[lines])
         body = json.dumps(chat_body(model="up-model", stream=True))
         client = await trio.open_tcp_stream("127.0.0.1", api.port)
         async with client:
@@ -278,6 +281,9 @@ class TestStreams:
                 received += await client.receive_some()
         with trio.fail_after(10):
             await gone.wait()
+            while not lines.entries:
+                await trio.lowlevel.checkpoint()
+        assert (lines.entries[0]["status"], lines.entries[0]["whole"]) == (200, False)
         assert await spent(api) == [(1, 0, 0, 0, 1)]
         assert api.context.load.interactive("up-model") == 0
 
