@@ -39,7 +39,7 @@ _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA mmap_size = 0",
-    "PRAGMA cache_size = -8000",
+    "PRAGMA cache_size = -4000",
     "PRAGMA wal_autocheckpoint = 2000",
     "PRAGMA journal_size_limit = 67108864",
 )
