@@ -10,7 +10,7 @@ from fibatchd.plugin_api import Store, StoreError, StoreUnavailable
 from . import scripts
 from .scripts import NewFile, Written
 
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES = 128 * 1024
 GIVE_UP_S = 5.0
 
 
