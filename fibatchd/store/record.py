@@ -1,7 +1,7 @@
 """The script that records how attempts ended, a group at a time.
 
-A result is accepted only with its lease and attempt number: what another daemon has taken over meanwhile is refused
-row by row. Counters of a batch, of its lanes and of its owner's books are updated once a group.
+A result is accepted only with its lease and attempt number: what another daemon has taken over meanwhile is refused,
+one by one. Counters of a batch, of its lanes and of its owner's books are updated once a group.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,9 @@ from fibatchd.store.interface import NOW, Insert, Many, Notify, Query, Script
 _RECORD = """
 UPDATE requests SET status = ?, due_at = ?, lease = NULL, ended_at = ?, request_id = ?,
     error_code = ?, error_message = ?, error_status = ?
-WHERE number = ? AND lease = ? AND attempts = ? RETURNING number
+WHERE number = ?
 """
-_GIVE_BACK = """
-UPDATE requests SET status = 'queued', attempts = attempts - 1, lease = NULL
-WHERE number = ? AND lease = ? AND attempts = ? RETURNING number
-"""
+_GIVE_BACK = "UPDATE requests SET status = 'queued', attempts = attempts - 1, lease = NULL WHERE number = ?"
 
 
 @dataclass(slots=True)
@@ -43,17 +40,15 @@ class _Delta:
 def record(outcomes: Sequence[Outcome], policy: Policy) -> Script[int]:
     """Record a group of outcomes and end the batches that are over with them. Returns how many were accepted."""
     ((now,),) = yield NOW
-    outcomes = _newest(outcomes)
     batch_ids = sorted({o.claimed.batch_id for o in outcomes})
     # Locked in one order, so that two groups never wait for each other.
     rows = yield Query("SELECT id, closed_as FROM batches WHERE id = ANY(?) ORDER BY id FOR UPDATE", (batch_ids,))
     closed: dict[str, str | None] = {batch_id: closed_as for batch_id, closed_as in rows}
-    accepted: set[int] = set()
-    if ended := [_row(outcome, now) for outcome in outcomes if outcome.sent]:
-        accepted.update(number for (number,) in (yield Many(_RECORD, ended)))
-    if given_back := [_lease(outcome) for outcome in outcomes if not outcome.sent]:
-        accepted.update(number for (number,) in (yield Many(_GIVE_BACK, given_back)))
-    kept = [outcome for outcome in outcomes if outcome.claimed.number in accepted]
+    kept = yield from _held(outcomes)
+    if ended := [_row(outcome, now) for outcome in kept if outcome.sent]:
+        yield Many(_RECORD, ended)
+    if given_back := [(outcome.claimed.number,) for outcome in kept if not outcome.sent]:
+        yield Many(_GIVE_BACK, given_back)
     answers = [(o.claimed.number, o.answer[0], o.answer[1]) for o in kept if o.answer]
     if answers:
         yield Insert("results", ("number", "status_code", "body"), answers)
@@ -63,15 +58,13 @@ def record(outcomes: Sequence[Outcome], policy: Policy) -> Script[int]:
     return len(kept)
 
 
-def _newest(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Keep one outcome of each request, the last claim's: what was claimed again had been recorded or lost before."""
-    newest = {o.claimed.number: o for o in sorted(outcomes, key=lambda o: (o.claimed.lease, o.claimed.attempt))}
-    return list(newest.values())
-
-
-def _lease(outcome: Outcome) -> tuple[int, int, int]:
-    """Return what an outcome is accepted by."""
-    return outcome.claimed.number, outcome.claimed.lease, outcome.claimed.attempt
+def _held(outcomes: Sequence[Outcome]) -> Script[list[Outcome]]:
+    """Return the outcomes of attempts that still hold their request, one for each. Nothing changes a request while its
+    batch is locked, so what is true here stays true until the transaction ends."""
+    by_attempt = {(o.claimed.number, o.claimed.lease, o.claimed.attempt): o for o in outcomes}
+    numbers = list({o.claimed.number for o in outcomes})
+    rows = yield Query("SELECT number, lease, attempts FROM requests WHERE number = ANY(?)", (numbers,))
+    return [by_attempt[row] for row in rows if row in by_attempt]
 
 
 def _row(outcome: Outcome, now: float) -> tuple[object, ...]:
@@ -84,7 +77,7 @@ def _row(outcome: Outcome, now: float) -> tuple[object, ...]:
     else:
         status, due_at, ended_at = "queued", now + outcome.retry_in, None
     error = (failure.code, failure.message, failure.status) if failure else (None, None, None)
-    return (status, due_at, ended_at, outcome.request_id, *error, *_lease(outcome))
+    return (status, due_at, ended_at, outcome.request_id, *error, outcome.claimed.number)
 
 
 def _sum(outcomes: Sequence[Outcome]) -> dict[str, _Delta]:

@@ -141,6 +141,17 @@ async def test_a_late_result_in_one_group_with_the_fresh_one_of_its_request_coun
     await balanced(store)
 
 
+async def test_which_of_a_requests_outcomes_is_fresh_does_not_hang_on_whose_lease_is_younger(store):
+    ada, worker, gone = await owner(store), await daemon(store), await daemon(store, "younger")
+    batch = await create(store, ada, ["m"])
+    late = await claim(store, gone)
+    await take_over(store, gone)
+    fresh = await claim(store, worker)
+    assert await report(store, succeeded(fresh[0], b"fresh"), succeeded(late[0], b"late")) == 1
+    assert [r.body for r in await read_results(store, batch)] == [b"fresh"]
+    await balanced(store)
+
+
 async def test_one_group_counts_in_many_batches_and_lanes(store):
     ada, eve, worker = await owner(store, "ada"), await owner(store, "eve"), await daemon(store)
     first, second = await create(store, ada, ["m", "n", "m"]), await create(store, eve, ["n", "n"])
