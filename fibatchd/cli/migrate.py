@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from fibatchd.cli.opening import Opened, run
+from fibatchd.cli.opening import Opened, load_plugins, run
 from fibatchd.cli.options import config_option
 from fibatchd.store.interface import Query, Script
 
@@ -19,7 +19,7 @@ def command(config_path: Path | None) -> None:
     async def work(opened: Opened) -> list[tuple[str, int]]:
         return await opened.store.read(_versions)
 
-    for owner, version in run(config_path, work):
+    for owner, version in run(config_path, work, load_plugins(config_path)):
         click.echo(f"{owner:<20}{version}")
 
 

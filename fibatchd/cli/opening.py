@@ -1,5 +1,9 @@
-"""How a command comes by plugins, configuration and store. It works beside a running daemon: the store is not taken
-for this process alone, and what the command writes counts from the daemon's next look."""
+"""How a command comes by configuration and store. It works beside a running daemon: the store is not taken for this
+process alone, and what the command writes counts from the daemon's next look.
+
+Plugins bring the front end's libraries with them, so they are loaded only where they matter: the core's tables can be
+opened without them, and a key can be revoked while a plugin is broken.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,7 +15,9 @@ import trio
 
 from fibatchd import plugin_loader
 from fibatchd.config import Config, load, plugin_dir
+from fibatchd.errors import ConfigError
 from fibatchd.plugin_loader import Plugins
+from fibatchd.store import migrate
 from fibatchd.store.interface import Script, Store
 from fibatchd.store.opening import open_store
 
@@ -24,7 +30,6 @@ class Opened:
     """What a command works on."""
 
     config: Config
-    plugins: Plugins
     store: Store
 
 
@@ -38,29 +43,43 @@ def load_config(config_path: Path | None, plugins: Plugins, *, store_only: bool 
     return load(config_path, plugin_schemas=plugins.settings(), known_extensions=plugins.names, store_only=store_only)
 
 
+def load_config_for_store(config_path: Path | None) -> Config:
+    """Return the configuration, as far as the core's tables in the store need it. Raises ConfigError."""
+    try:
+        return load(config_path, store_only=True)
+    except ConfigError:
+        # What is wrong without the plugins may be right with them; what is not is told then.
+        return load_config(config_path, load_plugins(config_path), store_only=True)
+
+
 @asynccontextmanager
-async def opened(config_path: Path | None) -> AsyncIterator[Opened]:
-    """Open the store that the configuration names, migrated. Raises ConfigError, StoreError."""
-    plugins = load_plugins(config_path)
-    config = load_config(config_path, plugins, store_only=True)
+async def opened(config_path: Path | None, plugins: Plugins | None = None) -> AsyncIterator[Opened]:
+    """Open the store that the configuration names, migrated: the core's tables, or those of the plugins too.
+
+    Raises ConfigError, StoreError.
+    """
+    if plugins is None:
+        config, migrations = load_config_for_store(config_path), migrate.core()
+    else:
+        config, migrations = load_config(config_path, plugins, store_only=True), plugins.migrations()
     storage = config.storage
     async with open_store(
         storage.url,
         config.server.data_dir,
-        migrations=plugins.migrations(),
+        migrations=migrations,
         exclusive=False,
         password_file=storage.password_file,
         pool_size=1,
         statement_timeout_s=storage.statement_timeout_s,
     ) as store:
-        yield Opened(config, plugins, store)
+        yield Opened(config, store)
 
 
-def run(config_path: Path | None, work: Callable[[Opened], Awaitable[T]]) -> T:
-    """Open the store, do the work, close it, and return what the work returned."""
+def run(config_path: Path | None, work: Callable[[Opened], Awaitable[T]], plugins: Plugins | None = None) -> T:
+    """Open the store as `opened` does, do the work, close it, and return what the work returned."""
 
     async def opened_work() -> T:
-        async with opened(config_path) as everything:
+        async with opened(config_path, plugins) as everything:
             return await work(everything)
 
     return trio.run(opened_work)
