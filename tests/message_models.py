@@ -1,17 +1,20 @@
 """A model server for tests of the Messages API, in a thread: it speaks chat completions and messages, whole and streamed.
 
 It answers as the last text of the conversation tells it: `error 400` with that status, `hold` once the test lets it,
-`tool` with a call of the tool `get_weather`, anything else with that text. `calls` holds what it was sent.
+`slow` after a while, `tool` with a call of the tool `get_weather`, anything else with that text. `calls` holds what it was sent.
 """
 
 import json
+import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+SLOW_S = 0.2
 ARGUMENTS = '{"city": "Paris", "days": 3}'
 CHAT_USAGE = {
     "prompt_tokens": 30,
@@ -63,6 +66,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if text == "hold":
             self.model.let_go.wait(60)
+        if text == "slow":
+            time.sleep(SLOW_S)
         answers = MESSAGES if self.path.endswith("/messages") else CHAT
         if request.get("stream"):
             self._stream(answers.events(request["model"], text))
@@ -119,7 +124,7 @@ class CHAT:
             pieces = [ARGUMENTS[:9], ARGUMENTS[9:]]
             deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": piece}}]} for piece in pieces]
         else:
-            deltas += [{"content": word} for word in text.split(" ")]
+            deltas += [{"content": word} for word in re.findall(r"\s*\S+|\s+", text)]
         chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
         chunks += [{"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}]
         chunks += [{"choices": [], "usage": CHAT_USAGE}]
