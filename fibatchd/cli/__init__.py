@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from fibatchd import __version__
-from fibatchd.cli.options import config_option, given_anywhere, keep_config
+from fibatchd.cli.options import config_option, given_before, keep_config, take_config
 from fibatchd.errors import ConfigError, FibatchdError
 
 COMMANDS = {
@@ -33,7 +33,7 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names. A plugin that cannot be loaded must not take the help away, which is where one looks then."""
         try:
-            return [*COMMANDS, *_of_plugins(given_anywhere(ctx, ()))]
+            return [*COMMANDS, *_of_plugins(given_before(ctx))]
         except FibatchdError as error:
             tell(error)
             return [*COMMANDS]
@@ -43,13 +43,17 @@ class Commands(click.Group):
         if cmd_name in COMMANDS:
             found: click.Command = import_module(COMMANDS[cmd_name]).command
             return found
-        return _of_plugins(given_anywhere(ctx, ctx.args)).get(cmd_name)
+        return _of_plugins(given_before(ctx)).get(cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Keep the arguments within `get_command`'s reach: `--config` may stand behind a plugin's command."""
-        ctx.args = args
+        """Find the command. Of a plugin's, `--config` is read beforehand: it says where the plugin is."""
+        if args[0] not in COMMANDS:
+            config_path, args = take_config(args)
+            if config_path is not None:
+                keep_config(ctx, config_path)
+            ctx.obj = _surroundings(given_before(ctx))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -74,6 +78,12 @@ def tell(error: FibatchdError) -> None:
     """Say on stderr what went wrong, a configuration's problems one a line."""
     for line in error.problems if isinstance(error, ConfigError) else [f"fibatchd: {error}"]:
         click.echo(line, err=True)
+
+
+def _surroundings(config_path: Path | None) -> object:
+    from fibatchd.cli.opening import Surroundings
+
+    return Surroundings(config_path)
 
 
 def _of_plugins(config_path: Path | None) -> dict[str, click.Command]:

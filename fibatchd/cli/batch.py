@@ -74,6 +74,7 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
         show_envvar=True,
         default=DEFAULT_URL,
         show_default=True,
+        help="The server.",
     )
     @click.option(
         "--api-key",

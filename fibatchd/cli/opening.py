@@ -75,6 +75,17 @@ async def opened(config_path: Path | None, plugins: Plugins | None = None) -> As
         yield Opened(config, store)
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a plugin's command is given as its click object."""
+
+    config_path: Path | None
+
+    def run(self, work: Callable[[Opened], Awaitable[T]]) -> T:
+        """Open the store with the tables of all plugins, do the work, close it, and return what the work returned."""
+        return run(self.config_path, work, load_plugins(self.config_path))
+
+
 def run(config_path: Path | None, work: Callable[[Opened], Awaitable[T]], plugins: Plugins | None = None) -> T:
     """Open the store as `opened` does, do the work, close it, and return what the work returned."""
 

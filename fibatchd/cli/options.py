@@ -34,15 +34,25 @@ def keep_config(ctx: click.Context, path: Path | None) -> None:
     ctx.meta[_CONFIG] = path
 
 
-def given_anywhere(ctx: click.Context, args: Sequence[str]) -> Path | None:
-    """Return the `--config` before a command, or in arguments that no command has parsed yet."""
-    for index, arg in enumerate(args):
-        if arg == "--config" and index + 1 < len(args):
-            return Path(args[index + 1])
-        if arg.startswith("--config="):
-            return Path(arg.partition("=")[2])
+def given_before(ctx: click.Context) -> Path | None:
+    """Return the `--config` that stood before the command, also while the options there are still being read."""
     found: Path | None = ctx.meta.get(_CONFIG) or ctx.params.get("config_path")
     return found
+
+
+def take_config(args: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """Return the `--config` among arguments that no command has read yet, and the other arguments."""
+    rest = list(args)
+    for index, arg in enumerate(args):
+        if arg == "--":
+            break
+        if arg == "--config" and index + 1 < len(args):
+            del rest[index : index + 2]
+            return Path(args[index + 1]), rest
+        if arg.startswith("--config="):
+            del rest[index]
+            return Path(arg.partition("=")[2]), rest
+    return None, rest
 
 
 def text(value: str) -> str:

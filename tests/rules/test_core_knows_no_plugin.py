@@ -57,7 +57,9 @@ def test_there_are_plugins():
     assert len(PLUGINS) >= 5
 
 
-@pytest.mark.parametrize("source", ["x = 'files'", "is_on('webhooks')", "path = '/v1/files/{id}'", "def message_batch_of(): ..."])
+@pytest.mark.parametrize(
+    "source", ["x = 'files'", "is_on('webhooks')", "path = '/v1/files/{id}'", "def message_batch_of(): ..."]
+)
 def test_the_rule_catches(source):
     assert list(offences(source, "example.py"))
 

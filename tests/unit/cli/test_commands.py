@@ -12,12 +12,15 @@ from fibatchd.errors import ConfigError, FibatchdError, StoreInUse
 
 PLUGIN = """
 import click
-from fibatchd.plugin_api import hookimpl
+from fibatchd.plugin_api import accounts, hookimpl
 
 @click.command()
-@click.option("--config")
-def greet(config):
-    click.echo("hello from a plugin")
+@click.pass_obj
+def greet(surroundings):
+    async def work(opened):
+        return len(await opened.store.read(accounts.list_accounts))
+
+    click.echo(f"hello to {surroundings.run(work)} accounts")
 
 @click.command("serve")
 def mine():
@@ -38,7 +41,8 @@ def with_plugin(tmp_path):
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "greeting.py").write_text(PLUGIN)
     config = tmp_path / "fibatchd.toml"
-    config.write_text(f"[server]\nplugin_dir = {json.dumps(str(tmp_path / 'plugins'))}\n")
+    data_dir, plugins = json.dumps(str(tmp_path)), json.dumps(str(tmp_path / "plugins"))
+    config.write_text(f"[server]\ndata_dir = {data_dir}\nplugin_dir = {plugins}\n")
     return str(config)
 
 
@@ -58,7 +62,7 @@ def test_all_commands_are_listed():
 @pytest.mark.parametrize("form", [["--config", "{}", "greet"], ["greet", "--config", "{}"], ["greet", "--config={}"]])
 def test_a_command_of_a_plugin(with_plugin, form):
     answer = call(*(word.format(with_plugin) for word in form))
-    assert (answer.stdout, answer.exit_code) == ("hello from a plugin\n", 0)
+    assert (answer.stdout, answer.exit_code) == ("hello to 0 accounts\n", 0)
 
 
 def test_a_plugin_takes_no_name_of_the_core(with_plugin):
