@@ -68,11 +68,13 @@ def demo() -> int:
     folder.mkdir(exist_ok=True)
     print("Starting SmolLM2-135M-Instruct on llama.cpp …")
     with model_server(free_port(), folder / "llama.log") as url:
-        words = [sys.executable, "-m", "fibatchd", "demo", "--base-url", url, "--model", MODEL, *sys.argv[1:]]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fibatchd", "demo", "--base-url", url, "--model", MODEL, *sys.argv[1:]]
+        )
         try:
-            return subprocess.run(words, check=False).returncode
-        except KeyboardInterrupt:
-            return 0
+            return process.wait()
+        except KeyboardInterrupt:  # Ctrl-C reached the demo as well, which ends by itself
+            return process.wait()
 
 
 if __name__ == "__main__":
