@@ -23,7 +23,7 @@ class NewRequest:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Claimed:
     """One request taken to run: its attempt is counted already. `lease` is the id of the daemon that took it, `lane` the
     (batch, model) row it was taken from; `options` are the batch's, as JSON text."""

@@ -30,7 +30,8 @@ log = structlog.get_logger()
 
 STOCK_S = 0.02  # the stock lasts about so long
 STOCK_MAX = 128
-RATE_OVER = 64  # completions that the rate is measured over
+CLOSED_KEPT = 256  # closed batches remembered: more than can close while one claim is under way
+RATE_OVER_S = 1.0  # what was completed before this counts for a third, before twice this for a ninth, and so on
 LOOK_AGAIN_S = 1.0  # while somebody waits for a quota, an access, a model: what ends that may come from another process
 LOOK_IDLE_S = 5.0  # the safety net under the notifications
 PLACES_S = 1.0  # how often places are asked for anew, where daemons share them
@@ -62,7 +63,7 @@ class Pool:
         attempts: trio.Nursery,
     ) -> None:
         self.model_id = model_id
-        self.running = 0
+        self.running: set[Claimed] = set()
         self.stock: deque[Claimed] = deque()
         self.waiting: dict[str, Verdict] = {}
         self._context = context
@@ -78,7 +79,9 @@ class Pool:
         self._stale = True
         self._look_at = -math.inf
         self._wake = trio.Event()
-        self._recent: deque[float] = deque(maxlen=RATE_OVER)
+        self._closed: deque[str] = deque(maxlen=CLOSED_KEPT)
+        self._rate = 0.0  # completions a second, as of `_rate_at`
+        self._rate_at = 0.0
         self._held = 0
         self._ask_at = -math.inf
 
@@ -88,7 +91,9 @@ class Pool:
         self._wake.set()
 
     def drop(self, batch_id: str) -> None:
-        """Give back what is claimed of a batch and not started; it was closed."""
+        """Give back what is claimed of a batch and not started; it was closed. A claim that is on its way may still bring
+        some of it: they are given back when they come."""
+        self._closed.append(batch_id)
         kept: deque[Claimed] = deque()
         for claimed in self.stock:
             if claimed.batch_id == batch_id:
@@ -130,15 +135,15 @@ class Pool:
         """Return how many more may be started now, and by when to look again."""
         members = self._context.executor.fleet.of(self.model_id)
         startable, again = may_start([member.replica for member in members], now)
-        free = min(self._limit(now) - self.running, startable)
+        free = min(self._limit(now) - len(self.running), startable)
         return max(0.0, free), min(self._room.rises_at(now), again if startable == 0 else math.inf)
 
     def _stock_wanted(self, now: float) -> int:
-        """Return how many to hold ahead: what was completed lately in STOCK_S."""
-        if len(self._recent) < 2 or now - self._recent[-1] > 1:
-            return 0
-        rate = (len(self._recent) - 1) / max(self._recent[-1] - self._recent[0], 1e-3)
-        return min(STOCK_MAX, int(rate * STOCK_S))
+        """Return how many to hold ahead: what is completed in STOCK_S at the rate of late."""
+        return min(STOCK_MAX, int(self._decayed(now) * STOCK_S))
+
+    def _decayed(self, now: float) -> float:
+        return self._rate * math.exp((self._rate_at - now) / RATE_OVER_S)
 
     # Starting
 
@@ -147,7 +152,7 @@ class Pool:
         free, _ = self._free(now)
         while self.stock and free >= 1:
             claimed = self.stock.popleft()
-            self.running += 1
+            self.running.add(claimed)
             free -= 1
             self._attempts.start_soon(self._attempt, claimed)
 
@@ -158,12 +163,12 @@ class Pool:
             self._recorder.put(cut_short(claimed, self._context.config.batches))
             raise
         finally:
-            self.running -= 1
+            self.running.discard(claimed)
             self._accounts.release(claimed.account_id)
         self._recorder.put(outcome)
         now = trio.current_time()
         if outcome.sent:
-            self._recent.append(now)
+            self._rate, self._rate_at = self._decayed(now) + 1 / RATE_OVER_S, now
         if self.stock:
             self._start()
         if len(self.stock) * 2 <= self._stock_wanted(now):
@@ -252,6 +257,8 @@ class Pool:
             for claimed in got:
                 self._accounts.reserve(claimed.account_id, 1)
         self.stock.extend(got)
+        for batch_id in {claimed.batch_id for claimed in got} & set(self._closed):
+            self.drop(batch_id)
         self._note_dry(claim, now)
 
     def _note_dry(self, claim: claims.Claim, now: float) -> None:
@@ -271,7 +278,7 @@ class Pool:
         if not self._context.store.shared or model is None or now < self._ask_at:
             return
         self._ask_at = now + PLACES_S
-        in_use = self.running + len(self.stock)
+        in_use = len(self.running) + len(self.stock)
         queued = sum(candidate.queued for candidate in self._lanes.values())
         self._held = await self._context.store.write(
             leases.hold_places,

@@ -10,7 +10,6 @@ from fibatchd.context import Context
 from fibatchd.errors import StoreUnavailable
 from fibatchd.scheduler.attempt import MODEL_GONE
 from fibatchd.store import admission, ending, sweeps
-from fibatchd.store.interface import NOW, Script
 from fibatchd.store.jobs import Job, done
 
 log = structlog.get_logger()
@@ -50,7 +49,7 @@ class Sweeper:
     async def _expire(self) -> None:
         store, policy = self._context.store, self._context.policy
         for batch_id in await store.read(sweeps.due_to_expire, BATCHES_AT_ONCE):
-            await store.write(_at_now(ending.expire), batch_id, policy)
+            await store.write(ending.expire, batch_id, policy)
             log.info("completion window closed", batch=batch_id)
 
     async def _fail_owners(self) -> None:
@@ -73,20 +72,10 @@ class Sweeper:
             await store.write(admission.abandon, batch_id)
 
 
-def _at_now(script: Callable[..., Script[None]]) -> Callable[..., Script[None]]:
-    """Return the script with the store's time as its last argument."""
-
-    def timed(*args: object) -> Script[None]:
-        ((now,),) = yield NOW
-        yield from script(*args, now)
-
-    return timed
-
-
 async def fail_owner(context: Context, batch_id: str, why: str) -> None:
     """End a batch whose key or account is no longer valid."""
-    await context.store.write(_at_now(ending.fail), batch_id, "owner_unauthorized", why, context.policy)
-    log.warning("batch failed: its owner is no longer valid", batch=batch_id, reason=why)
+    if await context.store.write(ending.fail, batch_id, "owner_unauthorized", why, context.policy):
+        log.warning("batch failed: its owner is no longer valid", batch=batch_id, reason=why)
 
 
 async def fail_lane(context: Context, lane: int) -> None:

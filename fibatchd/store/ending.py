@@ -55,8 +55,9 @@ def expire(batch_id: str, policy: Policy) -> Script[None]:
         yield from finish_if_done([batch_id], policy, now)
 
 
-def fail(batch_id: str, code: str, message: str, policy: Policy) -> Script[None]:
-    """Close a batch whose owner is no longer valid: what has not started fails with `batch_failed`."""
+def fail(batch_id: str, code: str, message: str, policy: Policy) -> Script[bool]:
+    """Close a batch whose owner is no longer valid: what has not started fails with `batch_failed`. False where it was
+    closed already."""
     ((now,),) = yield NOW
     rows = yield Query(
         f"SELECT {COLUMNS} FROM batches WHERE id = ? AND closed_as IS NULL AND ended_at IS NULL "
@@ -67,6 +68,7 @@ def fail(batch_id: str, code: str, message: str, policy: Policy) -> Script[None]
         yield from close(Batch(*row), "failed", now)
         yield Query("UPDATE batches SET error_code = ?, error_message = ? WHERE id = ?", (code, message, batch_id))
         yield from finish_if_done([batch_id], policy, now)
+    return bool(rows)
 
 
 def refuse(batch_id: str, errors: str, policy: Policy) -> Script[None]:
