@@ -4,9 +4,11 @@ Batches and interactive calls both come through here, so that a batched request 
 """
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar, TypeVarTuple
 
 import trio
 
@@ -23,7 +25,15 @@ from fibatchd.upstream.echo import EchoedStream
 from fibatchd.upstream.fleet import Fleet, Member
 from fibatchd.upstream.outcome import Verdict
 
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
 UNAVAILABLE_TEXT = "No server of the model can be reached at the moment"
+LARGE_BYTES = 128 * 1024
+"""A larger body is worked on in a thread: to parse megabytes of floats would hold the loop for tenths of a second."""
+
+# Two threads that parse at once would only pass the interpreter's lock between them.
+_parsing = trio.CapacityLimiter(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +100,7 @@ class Executor:
         while (member := self._next(left)) is not None:
             route = Route(model, member.upstream)
             try:
-                call = endpoint.call(body, route, options)
+                call = await _off_loop(body, endpoint.call, body, route, options)
             except Refused as refused:
                 return _refused(refused)
             try:
@@ -108,7 +118,7 @@ class Executor:
             answer = await member.client.request(
                 "POST", _path(call, member), call.body, headers=call.headers, timeout=timeout, max_body=max_body
             )
-            attempt = self._judge(endpoint, call, route, member, answer, max_body)
+            attempt = await self._judge(endpoint, call, route, member, answer, max_body)
             if attempt.usage is not None:
                 used = attempt.usage.input_tokens + attempt.usage.output_tokens
             return attempt
@@ -118,21 +128,13 @@ class Executor:
             member.replica.undecided()
             member.replica.end(used - guess, trio.current_time())
 
-    def _judge(
+    async def _judge(
         self, endpoint: Endpoint, call: Call, route: Route, member: Member, answer: Answer, max_body: int
     ) -> Attempt:
         if not 200 <= answer.status < 300:
             return self._refusal(member, route, answer.status, answer.header(b"retry-after"), answer.body)
         member.replica.answered()
-        try:
-            if not rawjson.is_object(answer.body):
-                raise BrokenReply("the body is not a JSON object")
-            reply = endpoint.reply(answer.body, call, route)
-        except BrokenReply:
-            return _of(outcome.broken_answer())
-        if len(reply.body) > max_body:
-            return _of(outcome.of_error(AnswerTooLarge("translated")))
-        return Attempt((answer.status, reply.body), usage=reply.usage, cost=cost_of(route.model.price, reply.usage))
+        return await _off_loop(answer.body, _success, endpoint, call, route, answer, max_body)
 
     def _refusal(self, member: Member, route: Route, status: int, wait: bytes | None, body: bytes) -> Attempt:
         """Judge an answer that is no success, and let it count for the upstream."""
@@ -174,7 +176,7 @@ class Executor:
         while (member := self._next(left)) is not None:
             route = Route(model, member.upstream)
             try:
-                call = endpoint.call(body, route, options, stream=True)
+                call = await _off_loop(body, partial(endpoint.call, body, route, options, stream=True))
                 editor = endpoint.editor(call, route)
             except Refused as refused:
                 yield _refused(refused)
@@ -244,6 +246,26 @@ class Executor:
 def _path(call: Call, member: Member) -> str:
     """Return the path below the upstream's URL, which on an openai one ends in /v1 already."""
     return call.path.removeprefix("/v1") if member.upstream.protocol == "openai" else call.path
+
+
+async def _off_loop(body: bytes, work: Callable[[*Args], T], *args: *Args) -> T:
+    """Do the work on a body, in the thread for that where it is large."""
+    if len(body) <= LARGE_BYTES:
+        return work(*args)
+    return await trio.to_thread.run_sync(work, *args, limiter=_parsing)
+
+
+def _success(endpoint: Endpoint, call: Call, route: Route, answer: Answer, max_body: int) -> Attempt:
+    """Judge a 2xx answer: what it becomes for the client, and what it cost."""
+    try:
+        if not rawjson.is_object(answer.body):
+            raise BrokenReply("the body is not a JSON object")
+        reply = endpoint.reply(answer.body, call, route)
+    except BrokenReply:
+        return _of(outcome.broken_answer())
+    if len(reply.body) > max_body:
+        return _of(outcome.of_error(AnswerTooLarge("translated")))
+    return Attempt((answer.status, reply.body), usage=reply.usage, cost=cost_of(route.model.price, reply.usage))
 
 
 def _refused(refused: Refused) -> Attempt:
