@@ -14,7 +14,15 @@ def python_with(package: str, version: str) -> str:
     python, done = folder / "bin" / "python", folder / ".installed"
     if not done.exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{package}=={version}"]
+        install = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            f"{package}=={version}",
+        ]
         subprocess.run(install, check=True)
         done.touch()
     return str(python)
