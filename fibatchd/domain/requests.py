@@ -1,6 +1,9 @@
 """A batch's requests: as they come in, as they are claimed to run, as they end, as they are read."""
 
+import re
 from dataclasses import dataclass
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,6 +13,11 @@ class Failure:
     code: str
     message: str
     status: int | None = None
+
+    def columns(self) -> tuple[str, str, int | None]:
+        """Return it as it is stored. A message may quote what a client or a model wrote; NUL and lone surrogates, which no
+        database takes, are replaced."""
+        return self.code, _UNSTORABLE.sub("\ufffd", self.message), self.status
 
 
 @dataclass(frozen=True, slots=True)

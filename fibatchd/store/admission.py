@@ -146,7 +146,7 @@ def append(reserved: Reserved, offset: int, requests: Sequence[NewRequest]) -> S
     for number, request in zip(numbers, requests, strict=True):
         lane = reserved.lanes[request.model]
         if failure := request.failure:
-            rows.append((number, lane, "failed", now, None, failure.code, failure.message, failure.status))
+            rows.append((number, lane, "failed", now, None, *failure.columns()))
         else:
             rows.append((number, lane, "queued", None, None, None, None, None))
     yield Insert("requests", _REQUEST_COLUMNS, rows)

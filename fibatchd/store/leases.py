@@ -111,7 +111,7 @@ def _requeue(daemon: int, lost: list[Row], max_attempts: int, now: float) -> Scr
         "error_status = ? WHERE number = ? AND lease = ?",
         [
             ("failed" if tries >= max_attempts else "queued", now if tries >= max_attempts else None,
-             failure.code, failure.message, failure.status, number, daemon)
+             *failure.columns(), number, daemon)
             for number, tries, *_ in lost
         ],
     )  # fmt: skip

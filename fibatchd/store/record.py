@@ -76,7 +76,7 @@ def _row(outcome: Outcome, now: float) -> tuple[object, ...]:
         status = "failed"
     else:
         status, due_at, ended_at = "queued", now + outcome.retry_in, None
-    error = (failure.code, failure.message, failure.status) if failure else (None, None, None)
+    error = failure.columns() if failure else (None, None, None)
     return (status, due_at, ended_at, outcome.request_id, *error, outcome.claimed.number)
 
 

@@ -108,7 +108,7 @@ def fail_lane(lane: int, failure: Failure, limit: int, policy: Policy) -> Script
     gone = yield Query(
         "UPDATE requests SET status = 'failed', ended_at = ?, error_code = ?, error_message = ?, error_status = ? "
         "WHERE number IN (SELECT number FROM requests WHERE lane = ? AND status = 'queued' LIMIT ?) RETURNING number",
-        (now, failure.code, failure.message, failure.status, lane, limit),
+        (now, *failure.columns(), lane, limit),
     )
     yield Query("UPDATE lanes SET queued = queued - ? WHERE id = ?", (len(gone), lane))
     yield Query(

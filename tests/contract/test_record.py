@@ -64,6 +64,15 @@ async def test_a_failure_keeps_its_reason(store):
     await balanced(store)
 
 
+async def test_a_reason_that_quotes_what_no_database_takes_is_stored_all_the_same(store):
+    ada, worker = await owner(store), await daemon(store)
+    batch = await create(store, ada, ["m"])
+    (only,) = await claim(store, worker)
+    await report(store, replace(failed(only), failure=Failure("invalid_request", "a\0b\ud800c", 400)))
+    (result,) = await read_results(store, batch)
+    assert result.failure == Failure("invalid_request", "a\ufffdb\ufffdc", 400)
+
+
 async def test_a_retry_waits_and_shows_what_went_wrong(store, clock):
     ada, worker = await owner(store), await daemon(store)
     batch = await create(store, ada, ["m"])
