@@ -18,6 +18,9 @@ from fibatchd.store.admission import IdempotencyKey, Limits
 from fibatchd.store.ending import BatchHook, Policy
 from fibatchd.store.interface import Store
 
+EVENT_NAME = "batch.{status}"
+"""What the end of a batch is called in events, unless the API whose batch it is has a name of its own for it."""
+
 ErrorShape = Callable[[int, str, str | None, str | None, str], Mapping[str, Any]]
 """(HTTP status, message, param, code, request id) -> the JSON body of an error answer."""
 
@@ -79,6 +82,8 @@ class Context:
     """Models that the operator drains by the API, beside those that the configuration drains."""
     daemon: Callable[[], int] = lambda: 0
     """This daemon's id, by which it leases requests and jobs; it changes when a lease was lost."""
+    event_names: dict[str, str] = field(default_factory=dict)
+    """What the end of a batch is called in events, by its API; `{status}` stands for the final status."""
     on_end: list[BatchHook] = field(default_factory=list)
     on_delete: list[BatchHook] = field(default_factory=list)
     bookkeeper: Bookkeeper = field(init=False)
@@ -97,6 +102,10 @@ class Context:
     def limits(self) -> Limits:
         """What an account may have unfinished."""
         return Limits(self.config.batches.max_unfinished_batches, self.config.batches.max_unfinished_requests)
+
+    def event_type(self, batch: Batch) -> str:
+        """Return what the end of a batch is called in events, such as "batch.completed"."""
+        return self.event_names.get(batch.api, EVENT_NAME).format(status=batch.status)
 
     def may_create(self, account: Account) -> bool:
         """Whether this account's tier has access to batches."""

@@ -99,6 +99,8 @@ def _context(settings: Config, store: Store, fleet: Fleet, plugins: Plugins) -> 
     for name, found in plugins.endpoints(context):
         for endpoint in found:
             endpoints.add(endpoint, name)
+    for names in plugins.hook.fibatchd_event_names():
+        context.event_names.update(names)
     context.on_end += plugins.hook.fibatchd_batch_ended(context=context)
     context.on_delete += plugins.hook.fibatchd_batch_deleted(context=context)
     return context

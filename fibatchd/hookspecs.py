@@ -57,6 +57,13 @@ def fibatchd_batch_inputs(context: "Context") -> "Iterable[BatchInput]":
 
 
 @hookspec
+def fibatchd_event_names() -> Mapping[str, str]:
+    """Return what the end of a batch is called in events, by the API whose batch it is (`Batch.api`); `{status}` in a name
+    stands for the final status."""
+    raise NotImplementedError
+
+
+@hookspec
 def fibatchd_batch_ended(context: "Context") -> "BatchHook":
     """Return a function of a batch whose script runs in the transaction that ends it: an event for an outbox."""
     raise NotImplementedError

@@ -7,7 +7,7 @@ from fibatchd.domain import states
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import Failure, NewRequest, Result, Usage
-from fibatchd.errors import ApiError, InvalidJson, StoreConflict, StoreError, StoreUnavailable
+from fibatchd.errors import ApiError, InvalidJson, LeaseLost, StoreConflict, StoreError, StoreUnavailable
 from fibatchd.hookspecs import hookimpl
 from fibatchd.ids import is_id, new_id, request_id
 from fibatchd.inference.chat import ChatUsage, read_usage
@@ -29,8 +29,10 @@ from fibatchd.inference.target import Target
 from fibatchd.scheduler.jobs import JobRunner
 from fibatchd.store import accounts, admission, batches, ending, jobs, results
 from fibatchd.store.ending import Policy
-from fibatchd.store.interface import NOW, Insert, Many, Notify, Query, Script, Store, one
+from fibatchd.store.fence import pass_fence
+from fibatchd.store.interface import NOW, Insert, Many, Notify, Query, Row, Script, Store, one
 from fibatchd.store.migrate import Migration, from_package
+from fibatchd.upstream.outcome import retry_after
 from fibatchd.web import idempotency, paging
 from fibatchd.web.access import require_access, require_batches, require_for_creation, require_quota, require_room
 from fibatchd.web.address import base_url
@@ -47,14 +49,15 @@ from fibatchd.web.work import in_worker, pieces
 
 __all__ = [
     "CHAT_COMPLETIONS", "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call",
-    "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Endpoint", "ErrorShape", "EventSplitter",
-    "Failure", "FixedBytes", "Insert", "InvalidJson", "JobRunner", "Key", "LimitedBody", "Many", "Migration", "Model",
-    "NewRequest", "Notify", "Options", "Policy", "Problem", "Query", "Refused", "Reply", "Result", "Route", "Script",
-    "Service", "Store", "StoreConflict", "StoreError", "StoreUnavailable", "StreamEditor", "Target", "Upstream",
-    "Usage", "accounts", "admission", "base_url", "batch_object", "batches", "caller", "custom_id_of", "ending",
-    "endpoint_problem", "error_object", "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker",
-    "interactive", "is_id", "jobs", "list_object", "load_schema", "method_problem", "new_id", "one", "output_line",
-    "paging", "pieces", "public", "rawjson", "read_body", "read_piece", "read_pieces", "read_usage", "request_id",
-    "require_access", "require_batches", "require_for_creation", "require_quota", "require_room", "results", "states",
-    "store_batch", "url_of",
+    "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Endpoint", "ErrorShape",
+    "EventSplitter", "Failure", "FixedBytes", "Insert", "InvalidJson", "JobRunner", "Key", "LeaseLost",
+    "LimitedBody", "Many", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem", "Query",
+    "Refused", "Reply", "Result", "Route", "Row", "Script", "Service", "Store", "StoreConflict", "StoreError",
+    "StoreUnavailable", "StreamEditor", "Target", "Upstream", "Usage", "accounts", "admission", "base_url",
+    "batch_object", "batches", "caller", "custom_id_of", "ending", "endpoint_problem", "error_object",
+    "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "jobs",
+    "list_object", "load_schema", "method_problem", "new_id", "one", "output_line", "paging", "pass_fence",
+    "pieces", "public", "rawjson", "read_body", "read_piece", "read_pieces", "read_usage", "request_id",
+    "require_access", "require_batches", "require_for_creation", "require_quota", "require_room", "results",
+    "retry_after", "states", "store_batch", "url_of",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from quart import Blueprint
 
 from fibatchd.plugin_api import Endpoint, ErrorShape, hookimpl
 
+from .creation import API
 from .endpoint import PATH, Messages
 from .errors import error_shape
 from .routes import ANTHROPIC, blueprints
@@ -21,6 +22,12 @@ from .routes import ANTHROPIC, blueprints
 def fibatchd_endpoints() -> Iterable[Endpoint]:
     """Return the Messages API."""
     return [Messages()]
+
+
+@hookimpl
+def fibatchd_event_names() -> Mapping[str, str]:
+    """Return what the end of a Message Batch is called: the same, however it ended."""
+    return {API: "message_batch.ended"}
 
 
 @hookimpl

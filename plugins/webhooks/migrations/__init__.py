@@ -1,0 +1,1 @@
+"""The SQL of the webhooks' tables, a file for each dialect."""

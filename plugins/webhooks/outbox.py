@@ -1,0 +1,322 @@
+"""Scripts on events: written where a batch ends, leased to be delivered, listed with what came of it.
+
+An event goes to its account's webhook as that is at each attempt. A lease is a daemon's id; whose row in `daemons` is gone
+holds nothing any more, so that what a dead daemon was delivering is free as soon as it is taken over.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import msgspec
+
+from fibatchd.plugin_api import NOW, Batch, Notify, Query, Row, Script, new_id, one, pass_fence
+
+from . import registry
+from .registry import Webhook
+
+CHANNEL = "webhooks"
+PREFIX = "evt_"
+TEST_TYPE = "batch_webhook.test"
+
+PENDING = "pending"
+DELIVERED = "delivered"
+FAILED = "failed"
+ABANDONED = "abandoned"
+
+MOST_ATTEMPTS_KEPT = 32
+"""Attempts of one event that are listed: redelivered again and again, it forgets its oldest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event; field names are columns. Times are Unix seconds, `data` is JSON text.
+
+    status    pending, delivered, failed (no attempt is left) or abandoned (there is no webhook, or it is disabled)
+    attempts  all attempts so far; `tries` are those since it became pending
+    due_at    when the next attempt is due, while it is pending
+    """
+
+    id: str
+    account_id: str
+    type: str
+    created_at: float
+    data: str
+    status: str
+    attempts: int
+    tries: int
+    due_at: float | None
+
+    def body(self) -> bytes:
+        """Return what is sent: the same bytes at each attempt."""
+        return msgspec.json.encode(
+            {
+                "id": self.id,
+                "object": "event",
+                "type": self.type,
+                "created_at": int(self.created_at),
+                "data": msgspec.Raw(self.data.encode()),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of one request: a status code, or the class of the error that there was instead.
+
+    at           Unix seconds, by this machine's clock
+    retry_after  seconds that the receiver asked to wait, if it did
+    """
+
+    at: float
+    status_code: int | None
+    error: str | None
+    duration_ms: int
+    retry_after: float | None = None
+
+    @property
+    def delivered(self) -> bool:
+        """Whether the receiver has the event: 2xx, and nothing else, says so."""
+        return self.status_code is not None and 200 <= self.status_code < 300
+
+    @property
+    def gone(self) -> bool:
+        """Whether the receiver wants no more events at all."""
+        return self.status_code == 410
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An event in the hands of one daemon, and where it goes."""
+
+    event: Event
+    webhook: Webhook
+    lease: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was leased, and in how many seconds the next event is due that was not due yet; None: none is known."""
+
+    deliveries: list[Delivery]
+    next_in: float | None
+
+
+COLUMNS = ", ".join(field.name for field in fields(Event))
+
+
+def add(account_id: str, type_: str, data: Any) -> Script[Event | None]:
+    """Write an event, due at once, if the account has a webhook; abandoned already where that is disabled."""
+    ((now,),) = yield NOW
+    row = one(
+        (
+            yield Query(
+                "SELECT w.disabled_at FROM webhooks w JOIN accounts a ON a.id = w.account_id "
+                "WHERE w.account_id = ? AND a.status <> 'deleted'",
+                (account_id,),
+            )
+        )
+    )
+    if row is None:
+        return None
+    status, due_at = (PENDING, now) if row[0] is None else (ABANDONED, None)
+    text = msgspec.json.encode(data).decode()
+    event = Event(new_id(PREFIX), account_id, type_, now, text, status, 0, 0, due_at)
+    yield from _insert(event)
+    if due_at is not None:
+        yield Notify(CHANNEL)
+    return event
+
+
+def batch_ended(batch: Batch, type_: str) -> Script[None]:
+    """Write the event of a batch's end, in the transaction that ends it. It names the batch, and nothing of what is in
+    it."""
+    yield from add(batch.account_id, type_, {"id": batch.id})
+
+
+_SORT_OUT = """
+UPDATE webhook_events SET lease = NULL WHERE lease IS NOT NULL
+AND (lease = ? AND NOT id = ANY(?) OR NOT EXISTS (SELECT 1 FROM daemons d WHERE d.id = webhook_events.lease))
+"""
+# Leased events come first in their endpoint's queue, and so take up its places.
+_DUE = """
+SELECT q.id FROM (
+    SELECT id, account_id, lease, due_at,
+        ROW_NUMBER() OVER (PARTITION BY account_id ORDER BY lease IS NULL, due_at, id) AS place
+    FROM webhook_events WHERE due_at <= ?
+) q LEFT JOIN webhooks w ON w.account_id = q.account_id
+WHERE q.lease IS NULL AND q.place <= CASE WHEN w.failing = 1 THEN 1 ELSE ? END
+ORDER BY COALESCE(w.failing, 0), q.place, q.due_at LIMIT ?
+"""
+_LEASE = f"""
+UPDATE webhook_events SET lease = ? WHERE id IN (SELECT id FROM webhook_events WHERE id = ANY(?)
+    AND lease IS NULL AND due_at <= ? ORDER BY id FOR UPDATE SKIP LOCKED) RETURNING {COLUMNS}
+"""
+
+
+def take(daemon: int, held: Sequence[str], most: int, most_each: int) -> Script[Taken]:
+    """Lease up to `most` events that are due, of each account no more than `most_each` at once over all daemons, and one
+    where its last delivery failed. Those that deliver well come first.
+
+    `held` are the events that this daemon is delivering: what else is leased to it, it does not know of (a commit of which
+    it never heard), and that is free again. Raises LeaseLost.
+    """
+    now = yield from pass_fence(daemon)
+    yield Query(_SORT_OUT, (daemon, list(held)))
+    rows: list[Row] = []
+    if due := (yield Query(_DUE, (now, most_each, most))):
+        rows = yield Query(_LEASE, (daemon, [event_id for (event_id,) in due], now))
+    events = sorted((Event(*row) for row in rows), key=lambda event: (event.due_at, event.id))
+    deliveries = yield from _with_webhooks(events, daemon)
+    ((soonest,),) = yield Query("SELECT MIN(due_at) FROM webhook_events WHERE due_at > ?", (now,))
+    return Taken(deliveries, None if soonest is None else soonest - now)
+
+
+def _with_webhooks(events: Sequence[Event], daemon: int) -> Script[list[Delivery]]:
+    """Join leased events with where they go; one that was added while its webhook went is abandoned."""
+    owners = sorted({event.account_id for event in events})
+    rows = yield Query(
+        f"SELECT {registry.COLUMNS} FROM webhooks WHERE account_id = ANY(?) AND disabled_at IS NULL", (owners,)
+    )
+    webhooks = {webhook.account_id: webhook for webhook in map(registry.webhook_from, rows)}
+    if stranded := [event.id for event in events if event.account_id not in webhooks]:
+        yield Query(
+            "UPDATE webhook_events SET status = ?, due_at = NULL, lease = NULL WHERE id = ANY(?)", (ABANDONED, stranded)
+        )
+    return [Delivery(e, webhooks[e.account_id], daemon) for e in events if e.account_id in webhooks]
+
+
+def record(delivery: Delivery, attempt: Attempt, wait: float | None) -> Script[Event | None]:
+    """Record an attempt and give the event back: to be tried again in `wait` seconds unless it was delivered; None: no more.
+
+    Returns the event as it is then. None where it is no longer this daemon's to record: taken over, or removed.
+    """
+    event = delivery.event
+    yield from registry.note_outcome(event.account_id, failing=not attempt.delivered)
+    ((now,),) = yield NOW
+    status, due_at = DELIVERED, None
+    if not attempt.delivered:
+        status, due_at = (FAILED, None) if wait is None else (PENDING, now + wait)
+    row = one(
+        (
+            yield Query(
+                "UPDATE webhook_events SET status = ?, due_at = ?, lease = NULL, attempts = attempts + 1, tries = tries + 1 "
+                f"WHERE id = ? AND lease = ? RETURNING {COLUMNS}",
+                (status, due_at, event.id, delivery.lease),
+            )
+        )
+    )
+    if row is None:
+        return None
+    yield from _note_attempt(event.id, Event(*row).attempts, attempt)
+    if attempt.gone:
+        yield from _disable(delivery.webhook)
+    return (yield from get(event.account_id, event.id))
+
+
+def test_event(account_id: str, now: float) -> Event:
+    """Return an event that tests an account's webhook. It is sent before it is stored: nobody else is to deliver it."""
+    return Event(new_id(PREFIX), account_id, TEST_TYPE, now, "{}", PENDING, 0, 0, None)
+
+
+def record_test(webhook: Webhook, event: Event, attempt: Attempt) -> Script[Event]:
+    """Store a test's event with what came of its one attempt, and return it as it is then."""
+    yield from registry.note_outcome(webhook.account_id, failing=not attempt.delivered)
+    event = replace(event, status=DELIVERED if attempt.delivered else FAILED, attempts=1, tries=1)
+    yield from _insert(event)
+    yield from _note_attempt(event.id, event.attempts, attempt)
+    if attempt.gone:
+        yield from _disable(webhook)
+    return event
+
+
+def _insert(event: Event) -> Script[None]:
+    marks = ", ".join("?" * len(fields(Event)))
+    values = tuple(getattr(event, field.name) for field in fields(Event))
+    yield Query(f"INSERT INTO webhook_events ({COLUMNS}) VALUES ({marks})", values)
+
+
+def _note_attempt(event_id: str, number: int, attempt: Attempt) -> Script[None]:
+    yield Query(
+        "INSERT INTO webhook_attempts (event_id, number, at, status_code, error, duration_ms) VALUES (?, ?, ?, ?, ?, ?)",
+        (event_id, number, attempt.at, attempt.status_code, attempt.error, attempt.duration_ms),
+    )
+    if number > MOST_ATTEMPTS_KEPT:
+        yield Query(
+            "DELETE FROM webhook_attempts WHERE event_id = ? AND number <= ?", (event_id, number - MOST_ATTEMPTS_KEPT)
+        )
+
+
+def _disable(webhook: Webhook) -> Script[None]:
+    yield from registry.disable(webhook.account_id, webhook.url, "The endpoint answered 410 Gone")
+
+
+def get(account_id: str, event_id: str) -> Script[Event | None]:
+    """Return an account's event, None where it has none of that id."""
+    row = one(
+        (yield Query(f"SELECT {COLUMNS} FROM webhook_events WHERE id = ? AND account_id = ?", (event_id, account_id)))
+    )
+    return Event(*row) if row else None
+
+
+def redeliver(account_id: str, event_id: str) -> Script[Event | None]:
+    """Have an event delivered again, at once and with all attempts before it; one that is on its way stays as it is.
+
+    Returns it as it is then, None where the account has none of that id.
+    """
+    ((now,),) = yield NOW
+    yield Query(
+        "UPDATE webhook_events SET status = ?, due_at = ?, tries = 0 WHERE id = ? AND account_id = ? AND lease IS NULL",
+        (PENDING, now, event_id, account_id),
+    )
+    yield Notify(CHANNEL)
+    return (yield from get(account_id, event_id))
+
+
+def page(
+    account_id: str, *, after: str | None, limit: int
+) -> Script[tuple[list[Event], dict[str, list[Attempt]], bool]]:
+    """Return up to `limit` of an account's events, newest first, the attempts of each, and whether more follow. A cursor
+    is compared, not looked up."""
+    rows = yield Query(
+        f"SELECT {COLUMNS} FROM webhook_events WHERE account_id = ? {'AND id < ?' if after is not None else ''} "
+        "ORDER BY id DESC LIMIT ?",
+        (account_id, *([after] if after is not None else []), limit + 1),
+    )
+    events = [Event(*row) for row in rows[:limit]]
+    return events, (yield from attempts_of([event.id for event in events])), len(rows) > limit
+
+
+def attempts_of(event_ids: Sequence[str]) -> Script[dict[str, list[Attempt]]]:
+    """Return the attempts at events, in order, by event."""
+    found: dict[str, list[Attempt]] = {event_id: [] for event_id in event_ids}
+    rows = yield Query(
+        "SELECT event_id, at, status_code, error, duration_ms FROM webhook_attempts WHERE event_id = ANY(?) "
+        "ORDER BY event_id, number",
+        (list(event_ids),),
+    )
+    for event_id, *attempt in rows:
+        found[event_id].append(Attempt(*attempt))
+    return found
+
+
+def sweep(retention_s: float, limit: int) -> Script[int]:
+    """Remove up to `limit` events whose time is over, or whose account was deleted, and such accounts' webhooks; return how
+    many events it was."""
+    ((now,),) = yield NOW
+    yield Query(
+        "DELETE FROM webhooks WHERE account_id IN (SELECT w.account_id FROM accounts a "
+        "JOIN webhooks w ON w.account_id = a.id WHERE a.status = 'deleted')"
+    )
+    old = yield Query(
+        "SELECT id FROM webhook_events WHERE created_at <= ? AND due_at IS NULL LIMIT ? FOR UPDATE SKIP LOCKED",
+        (now - retention_s, limit),
+    )
+    orphans = yield Query(
+        "SELECT e.id FROM accounts a JOIN webhook_events e ON e.account_id = a.id WHERE a.status = 'deleted' LIMIT ?",
+        (limit,),
+    )
+    ids = sorted({event_id for (event_id,) in old + orphans})
+    yield Query("DELETE FROM webhook_attempts WHERE event_id = ANY(?)", (ids,))
+    yield Query("DELETE FROM webhook_events WHERE id = ANY(?)", (ids,))
+    return len(ids)

@@ -1,0 +1,114 @@
+"""The service that delivers events: leases what is due, sends it side by side, records what came of it."""
+
+import random
+from collections.abc import AsyncIterator
+
+import structlog
+import trio
+
+from fibatchd.plugin_api import Context, LeaseLost, StoreUnavailable
+
+from . import outbox
+from .delivery import attempt
+from .outbox import CHANNEL, Attempt, Delivery, Event
+from .resolving import Resolver
+from .schedule import next_wait
+from .settings import Settings
+
+LOOK_S = 5.0
+"""How often events are looked for that nobody told of: leases of daemons that are gone, notices that were lost."""
+REGISTER_S = 0.2
+AGAIN_S = 1.0
+SHORTEST_S = 0.01
+
+log = structlog.get_logger(__name__)
+
+
+class Sender:
+    """Delivers events until cancelled. Several daemons share them: an event is in one's hands at a time."""
+
+    name = "webhooks:sender"
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._resolve = Resolver()
+        self._held: set[Delivery] = set()
+        self._wake = trio.Event()
+
+    async def run(self, *, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
+        """Look for events whenever one was written, one is due again, or one has made room."""
+        if Settings.of(self._context.config).allow_private_addresses:
+            log.warning(
+                "WEBHOOKS MAY GO TO PRIVATE ADDRESSES: whoever has a key can make this server call machines of its network",
+                setting="webhooks.allow_private_addresses",
+            )
+        self._held.clear()
+        async with self._context.store.listen(CHANNEL) as told, trio.open_nursery() as nursery:
+            nursery.start_soon(self._heed, told)
+            task_status.started()
+            while True:
+                self._wake = trio.Event()
+                pause = await self._look(nursery)
+                with trio.move_on_after(pause):
+                    await self._wake.wait()
+
+    async def _heed(self, told: AsyncIterator[str]) -> None:
+        async for _ in told:
+            self._wake.set()
+
+    async def _look(self, nursery: trio.Nursery) -> float:
+        """Start all deliveries that there is something for and room for; return the seconds until the next look."""
+        settings = Settings.of(self._context.config)
+        room = max(0, settings.concurrency - len(self._held))
+        daemon = self._context.daemon()
+        held = [delivery.event.id for delivery in self._held if delivery.lease == daemon]
+        try:
+            taken = await self._context.store.write(outbox.take, daemon, held, room, settings.endpoint_concurrency)
+        except LeaseLost:
+            # This daemon has not registered yet, or has to do it anew: that takes a moment, and tells nobody.
+            return REGISTER_S
+        except StoreUnavailable as error:
+            log.warning("webhook events cannot be looked for", error=str(error))
+            return AGAIN_S
+        for delivery in taken.deliveries:
+            self._held.add(delivery)
+            nursery.start_soon(self._deliver, delivery)
+        return LOOK_S if taken.next_in is None else min(LOOK_S, max(SHORTEST_S, taken.next_in))
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        try:
+            settings = Settings.of(self._context.config)
+            done = await attempt(delivery.webhook, delivery.event, settings, self._resolve)
+            wait = None
+            if not done.delivered:
+                tries = delivery.event.tries + 1
+                wait = next_wait(tries, settings, chance=random.random(), retry_after=done.retry_after)
+            event = await self._record(delivery, done, wait)
+        finally:
+            self._held.discard(delivery)
+            self._wake.set()
+        _tell(event, done, wait)
+
+    async def _record(self, delivery: Delivery, done: Attempt, wait: float | None) -> Event | None:
+        """Record an attempt, as often as it takes: until then nobody else touches the event while this daemon lives."""
+        while True:
+            try:
+                return await self._context.store.write(outbox.record, delivery, done, wait)
+            except StoreUnavailable as error:
+                log.warning("a webhook attempt cannot be recorded", event=delivery.event.id, error=str(error))
+                await trio.sleep(AGAIN_S)
+
+
+def _tell(event: Event | None, done: Attempt, wait: float | None) -> None:
+    """Log what came of an attempt; never the URL, which may hold a secret of its owner's."""
+    if event is None:
+        log.info("webhook event was taken over meanwhile")
+        return
+    what = {"event": event.id, "type": event.type, "account": event.account_id, "attempt": event.attempts}
+    outcome = {"status": done.status_code, "error": done.error, "ms": done.duration_ms}
+    if event.status == outbox.DELIVERED:
+        log.info("webhook delivered", **what, **outcome)
+    elif event.status == outbox.PENDING:
+        log.info("webhook attempt failed", **what, **outcome, again_in=round(wait or 0, 1))
+    else:
+        log.warning("webhook not delivered", **what, **outcome, state=event.status)
