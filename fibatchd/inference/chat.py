@@ -5,6 +5,7 @@ import msgspec
 from fibatchd import rawjson
 from fibatchd.config import CHAT_COMPLETIONS
 from fibatchd.domain.requests import Usage
+from fibatchd.errors import InvalidJson
 from fibatchd.inference.endpoint import BrokenReply, Call, Endpoint, Options, Problem, Reply, Route, StreamEditor
 from fibatchd.inference.schema import load_schema
 from fibatchd.inference.sse import EventSplitter
@@ -39,16 +40,6 @@ class ChatUsage(msgspec.Struct):
         return Usage(self.prompt_tokens, max(0, cached), self.completion_tokens or 0, max(0, reasoning))
 
 
-ABSENT = msgspec.Raw()  # of a union with None, msgspec takes nothing but null
-
-
-class _Answer(msgspec.Struct):
-    choices: msgspec.Raw
-    model: msgspec.Raw = ABSENT
-    usage: msgspec.Raw = ABSENT
-
-
-_decode_answer = msgspec.json.Decoder(_Answer).decode
 _decode_usage = msgspec.json.Decoder(ChatUsage | None).decode
 
 
@@ -94,26 +85,16 @@ class ChatCompletions(Endpoint):
 
     def reply(self, body: bytes, call: Call, route: Route) -> Reply:
         """Return the upstream's own bytes, the model under its public name."""
-        try:
-            answer = _decode_answer(body)
-        except msgspec.DecodeError as error:
-            raise BrokenReply(str(error)) from None
-        if len(answer.model):
+        members = rawjson.split_object(body)
+        if "choices" not in members:
+            raise BrokenReply("no choices")
+        if "model" in members:
             body = rawjson.replace_member(body, "model", msgspec.json.encode(route.model.id))
-        return Reply(body, read_usage(answer.usage))
+        return Reply(body, read_usage(members.get("usage")))
 
     def editor(self, call: Call, route: Route) -> StreamEditor:
         """Return an editor that renames the model and keeps back the usage chunk nobody asked for."""
         return ChatStream(route.model.id, usage_asked=bool(call.memo))
-
-
-class _Chunk(msgspec.Struct):
-    choices: list[msgspec.Raw] = []
-    model: msgspec.Raw = ABSENT
-    usage: msgspec.Raw = ABSENT
-
-
-_decode_chunk = msgspec.json.Decoder(_Chunk).decode
 
 
 class ChatStream(StreamEditor):
@@ -149,14 +130,18 @@ class ChatStream(StreamEditor):
             self._done = True
             return event
         try:
-            chunk = _decode_chunk(data)
-        except msgspec.DecodeError:
-            raise BrokenReply("an event of the stream is not JSON") from None
-        if (usage := read_usage(chunk.usage)) is not None:
+            chunk = rawjson.split_object(data)
+        except InvalidJson:
+            raise BrokenReply("an event of the stream is not a JSON object") from None
+        if (usage := read_usage(chunk.get("usage"))) is not None:
             self.usage = usage
-            if not chunk.choices and not self._usage_asked:
+            if not self._usage_asked and _is_empty(chunk.get("choices")):
                 return b""
-        if not len(chunk.model):
+        if "model" not in chunk:
             return event
         renamed = rawjson.replace_member(data, "model", self._model)
         return event.replace(data, renamed, 1) if data in event else b"data: " + renamed + b"\n\n"
+
+
+def _is_empty(choices: msgspec.Raw | None) -> bool:
+    return choices is None or rawjson.decode(choices) in ([], None)

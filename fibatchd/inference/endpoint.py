@@ -27,8 +27,8 @@ class Problem:
 
 
 class Refused(FibatchdError):
-    """The route that was chosen cannot carry the request. Raised by `Endpoint.call`; final, as a 400 is. The problem's
-    message names the field, as in every Problem."""
+    """The route that was chosen cannot carry the request. Raised by `Endpoint.call`; where no other can, it is final, as a
+    400 is. The problem's message names the field, as in every Problem."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)

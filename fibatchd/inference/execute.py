@@ -5,7 +5,7 @@ Batches and interactive calls both come through here, so that a batched request 
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, TypeVarTuple
@@ -96,18 +96,19 @@ class Executor:
     ) -> Attempt:
         """Run a request once, on the first upstream that can be reached, and return how it ended. Never raises but
         trio.Cancelled: then the answer, and its cost, are lost."""
-        left = list(self.members(model, endpoint))
+        left, able, refusal = list(self.members(model, endpoint)), list(self.members(model, endpoint)), None
         while (member := self._next(left)) is not None:
             route = Route(model, member.upstream)
+            left.remove(member)
             try:
                 call = await _off_loop(body, endpoint.call, body, route, options)
             except Refused as refused:
-                return _refused(refused)
-            try:
+                refusal = refused
+                able.remove(member)
+                continue
+            with suppress(ConnectFailed):
                 return await self._send(endpoint, call, route, member, max_body)
-            except ConnectFailed:
-                left.remove(member)
-        return self._nobody(model, endpoint)
+        return self._nobody(able, refusal)
 
     async def _send(self, endpoint: Endpoint, call: Call, route: Route, member: Member, max_body: int) -> Attempt:
         timeout = member.upstream.timeout_s
@@ -172,15 +173,17 @@ class Executor:
 
         Leaving the block stops the upstream's work.
         """
-        left = list(self.members(model, endpoint))
+        left, able, refusal = list(self.members(model, endpoint)), list(self.members(model, endpoint)), None
         while (member := self._next(left)) is not None:
             route = Route(model, member.upstream)
+            left.remove(member)
             try:
                 call = await _off_loop(body, partial(endpoint.call, body, route, options, stream=True))
                 editor = endpoint.editor(call, route)
             except Refused as refused:
-                yield _refused(refused)
-                return
+                refusal = refused
+                able.remove(member)
+                continue
             member.replica.begin(len(call.body) // 4, trio.current_time())
             reached = False
             try:
@@ -201,14 +204,13 @@ class Executor:
                 try:
                     broken = self._broke(member, error)
                 except ConnectFailed:
-                    left.remove(member)
                     continue
                 yield broken
                 return
             finally:
                 member.replica.undecided()
                 member.replica.end(0, trio.current_time())
-        yield self._nobody(model, endpoint)
+        yield self._nobody(able, refusal)
 
     async def _opened(
         self,
@@ -233,9 +235,12 @@ class Executor:
         chosen = choose([member.replica for member in members], trio.current_time())
         return by_replica[id(chosen)] if chosen is not None else None
 
-    def _nobody(self, model: Model, endpoint: Endpoint) -> Attempt:
-        """Say why no upstream may be tried now: all are out, or all want to be left alone for a while."""
-        replicas = [member.replica for member in self.members(model, endpoint)]
+    def _nobody(self, able: Sequence[Member], refusal: Refused | None) -> Attempt:
+        """Say why no upstream may be tried now: none can carry the request; or those that are able to are all out, or all
+        want to be left alone for a while."""
+        if refusal is not None and not able:
+            return _refused(refusal)
+        replicas = [member.replica for member in able]
         if all_out(replicas):
             return Attempt(failure=Failure(outcome.UNAVAILABLE, UNAVAILABLE_TEXT, 503), retry=True, sent=False)
         wait = max(0.0, min(replica.ready_at() for replica in replicas) - trio.current_time())
