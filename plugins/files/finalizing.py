@@ -45,21 +45,22 @@ log = structlog.get_logger(__name__)
 class ResultFile:
     """One of the two files of a batch; it comes to be with its first line."""
 
-    def __init__(self, store: Store, batch: Batch, kind: str) -> None:
+    def __init__(self, store: Store, job: jobs.Job, batch: Batch, kind: str) -> None:
         self._store = store
+        self._job = job
         self._batch = batch
         self._kind = kind
         self._writer: FileWriter | None = None
 
     async def write(self, lines: bytes) -> None:
-        """Add lines. Raises GivenUp where the batch was deleted meanwhile, StoreUnavailable."""
+        """Add lines. Raises JobLost; GivenUp where the batch was deleted meanwhile; StoreUnavailable."""
         if not lines:
             return
         if self._writer is None:
             filename = f"{self._batch.id}_{self._kind}.jsonl"
             new = NewFile(new_id("file-"), self._batch.account_id, scripts.OUTPUT, filename, self._batch.id)
+            await self._store.write(stage, self._job, new)
             self._writer = FileWriter(self._store, new)
-            await self._writer.begin()
         await self._writer.write(lines)
 
     async def close(self) -> Written | None:
@@ -73,7 +74,7 @@ async def finalize(context: Context, job: jobs.Job) -> None:
     try:
         batch = await store.write(begin, job)
         if batch is not None:
-            output, errors = await _write(store, batch)
+            output, errors = await _write(store, job, batch)
             await store.write(end, job, output, errors, context.policy)
             log.info("result files written", batch=batch.id, output=_size(output), errors=_size(errors))
     except (JobLost, GivenUp) as reason:
@@ -83,9 +84,9 @@ async def finalize(context: Context, job: jobs.Job) -> None:
     await store.write(finish, job)
 
 
-async def _write(store: Store, batch: Batch) -> tuple[Written | None, Written | None]:
+async def _write(store: Store, job: jobs.Job, batch: Batch) -> tuple[Written | None, Written | None]:
     """Write both files, in submission order. Raises ApiError where the batch is gone."""
-    output, errors = ResultFile(store, batch, "output"), ResultFile(store, batch, "error")
+    output, errors = ResultFile(store, job, batch, "output"), ResultFile(store, job, batch, "error")
     whole = results.Range.of(batch)
     async with aclosing(read_pieces(store, batch, whole.first, whole.last)) as pieces:
         async for piece in pieces:
@@ -117,6 +118,16 @@ def begin(job: jobs.Job) -> Script[Batch | None]:
         return None
     assert batch.status in (states.FINALIZING, states.CANCELLING), batch.status
     return batch
+
+
+def stage(job: jobs.Job, new: NewFile) -> Script[None]:
+    """Begin a result file. Raises JobLost, GivenUp: so none is begun that neither another try nor the end of the batch
+    would find."""
+    yield from held(job)
+    batch = yield from batches.lock(job.subject)
+    if batch is None or batch.deleted_at is not None:
+        raise GivenUp("the batch was deleted")
+    yield from scripts.stage(new)
 
 
 def end(job: jobs.Job, output: Written | None, errors: Written | None, policy: Policy) -> Script[None]:

@@ -5,7 +5,7 @@ judge all lines, once to store them.
 """
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 import structlog
@@ -61,18 +61,17 @@ class Work:
 async def validate(context: Context, job: jobs.Job) -> None:
     """Do the job. Raises StoreUnavailable; it is then done anew."""
     store = context.store
-    try:
+    with suppress(JobLost):
         work = await store.read(work_of, job.subject)
-        if work is not None:
-            await _validate(context, job, work)
-    except Over:
-        log.info("the batch ended while its input file was checked", batch=job.subject)
-    except JobLost:
-        return
-    # What was stored of a batch that will not run; one that was opened keeps all it has.
-    while await store.write(retract, job):
-        pass
-    await store.write(finish, job)
+        try:
+            if work is not None:
+                await _validate(context, job, work)
+        except Over:
+            log.info("the batch ended while its input file was checked", batch=job.subject)
+        # What was stored of a batch that will not run; one that was opened keeps all it has.
+        while await store.write(retract, job):
+            pass
+        await store.write(finish, job)
 
 
 async def _validate(context: Context, job: jobs.Job, work: Work) -> None:
@@ -218,7 +217,7 @@ def refuse(job: jobs.Job, errors: str, policy: Policy) -> Script[None]:
 
 
 def finish(job: jobs.Job) -> Script[None]:
-    """Remove the job, and let go of the file. Whoever has lost the job leaves both to its successor."""
-    if (yield from jobs.holds(job)):
-        yield Query("UPDATE file_batches SET reading = 0 WHERE batch_id = ?", (job.subject,))
-        yield from jobs.done(job)
+    """Remove the job, and let go of the file. Raises JobLost."""
+    yield from held(job)
+    yield Query("UPDATE file_batches SET reading = 0 WHERE batch_id = ?", (job.subject,))
+    yield from jobs.done(job)
