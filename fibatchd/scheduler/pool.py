@@ -6,7 +6,7 @@ slow model it is empty and nothing waits here that others could run.
 """
 
 import math
-from collections import deque
+from collections import Counter, deque
 from typing import Protocol
 
 import structlog
@@ -30,6 +30,7 @@ log = structlog.get_logger()
 
 STOCK_S = 0.02  # the stock lasts about so long
 STOCK_MAX = 128
+CLAIM_MAX = 256  # requests of one claim: so long a transaction may hold up the others
 CLOSED_KEPT = 256  # closed batches remembered: more than can close while one claim is under way
 RATE_OVER_S = 1.0  # what was completed before this counts for a third, before twice this for a ninth, and so on
 LOOK_AGAIN_S = 1.0  # while somebody waits for a quota, an access, a model: what ends that may come from another process
@@ -185,13 +186,16 @@ class Pool:
         now = trio.current_time()
         try:
             await self._look(now)
-            if not self._lanes:
-                return now + LOOK_IDLE_S
+            self._sleeping = {lane: due for lane, due in self._sleeping.items() if due > now}
+            if len(self._sleeping) == len(self._lanes):
+                return min([self._look_at, *self._sleeping.values()])
             await self._ask_for_places(now)
             free, again = self._free(now)
             wanted = free + self._stock_wanted(now) - len(self.stock) if free or self.running else 0
             if wanted >= 1 and self._context.store.has_room():
-                await self._claim(int(min(wanted, 2 * STOCK_MAX)))
+                asked = int(min(wanted, CLAIM_MAX))
+                if await self._claim(asked) == asked < int(wanted):
+                    return now  # there is room for more, and probably more to run
         except StoreUnavailable as error:
             log.warning("claims wait for the store", model=self.model_id, error=str(error))
             self._stale = True
@@ -199,12 +203,11 @@ class Pool:
         except LeaseLost:
             await self._lease.renew_lost()
             return now
-        due = min(self._sleeping.values(), default=math.inf)
-        return min(again, due, now + LOOK_AGAIN_S)
+        return min([again, self._look_at, *self._sleeping.values()])
 
     async def _look(self, now: float) -> None:
         """Read the candidates anew when told to, when what was read is used up, and now and then."""
-        if not self._stale and now < self._look_at and (self._lanes or not self._look_at):
+        if not self._stale and now < self._look_at:
             return
         self._stale = False
         found, store_now = await self._context.store.read(claims.candidates, self.model_id)
@@ -233,7 +236,8 @@ class Pool:
     def _may_run(self, candidate: Candidate, now: float) -> bool:
         return self._judge(candidate, now) is Verdict.RUN
 
-    async def _claim(self, wanted: int) -> None:
+    async def _claim(self, wanted: int) -> int:
+        """Claim up to so many requests into the stock, as turns and accounts allow; return how many came."""
         now = trio.current_time()
         by_account: dict[str, list[Candidate]] = {}
         for lane, candidate in self._lanes.items():
@@ -242,24 +246,25 @@ class Pool:
         tiers = {account: found[0].account.tier for account, found in by_account.items()}
         takes = self._turns.pick(by_account, wanted, lambda account: self._accounts.room(account, tiers[account], self))
         if not takes:
-            return
+            return 0
         # Counted before the store is asked: another pool must not give the same account the same places meanwhile.
-        reserved = {lane: (self._lanes[lane].account.id, count) for lane, count in takes}
-        for account, count in reserved.values():
+        reserved: Counter[str] = Counter()
+        for lane, count in takes:
+            reserved[self._lanes[lane].account.id] += count
+        for account, count in reserved.items():
             self._accounts.reserve(account, count)
         got: list[Claimed] = []
         try:
             claim = await self._context.store.write(claims.claim, self._lease.daemon, takes, self._may_run)
             got = claim.requests
         finally:
-            for account, count in reserved.values():
+            for account, count in (reserved - Counter(claimed.account_id for claimed in got)).items():
                 self._accounts.release(account, count)
-            for claimed in got:
-                self._accounts.reserve(claimed.account_id, 1)
         self.stock.extend(got)
         for batch_id in {claimed.batch_id for claimed in got} & set(self._closed):
             self.drop(batch_id)
         self._note_dry(claim, now)
+        return len(got)
 
     def _note_dry(self, claim: claims.Claim, now: float) -> None:
         """Put lanes to sleep until their next retry, and forget those that have nothing left."""
