@@ -67,13 +67,18 @@ class Lease:
         store = self._context.store
         for daemon in await store.read(leases.lost_daemons, all_of_them=all_of_them):
             total = 0
-            while count := await store.write(
-                leases.take_over, daemon, self._context.config.batches.max_attempts, self._context.policy
-            ):
+            while count := await self._take_over_some(daemon):
                 total += count
             await store.write(leases.forget, daemon)
             log.warning("took over from a daemon that is gone", daemon=daemon, requests=total)
 
     async def end(self) -> None:
-        """Give up this daemon's id; nothing runs under it any more."""
+        """Give up this daemon's id; nothing runs under it any more, and what the store may hold for it all the same (an
+        answer to a claim was lost) is queued again."""
+        while await self._take_over_some(self.daemon):
+            pass
         await self._context.store.write(leases.forget, self.daemon)
+
+    async def _take_over_some(self, daemon: int) -> int:
+        context = self._context
+        return await context.store.write(leases.take_over, daemon, context.config.batches.max_attempts, context.policy)

@@ -31,6 +31,7 @@ log = structlog.get_logger()
 STOCK_S = 0.02  # the stock lasts about so long
 STOCK_MAX = 128
 CLAIM_MAX = 256  # requests of one claim: so long a transaction may hold up the others
+CLAIM_S = 30.0  # a claim takes milliseconds; a stopping daemon does not wait longer for one
 CLOSED_KEPT = 256  # closed batches remembered: more than can close while one claim is under way
 RATE_OVER_S = 1.0  # what was completed before this counts for a third, before twice this for a ninth, and so on
 LOOK_AGAIN_S = 1.0  # while somebody waits for a quota, an access, a model: what ends that may come from another process
@@ -116,6 +117,7 @@ class Pool:
                 self._wake = trio.Event()
                 self._start()
                 look_again = await self._claim_some()
+                await trio.lowlevel.checkpoint_if_cancelled()  # what was claimed meanwhile is given back, not started
                 self._start()
                 await until(self._wake, look_again)
         finally:
@@ -255,8 +257,12 @@ class Pool:
             self._accounts.reserve(account, count)
         got: list[Claimed] = []
         try:
-            claim = await self._context.store.write(claims.claim, self._lease.daemon, takes, self._may_run)
+            # A claim that was cut could be done all the same, and nobody would know of its requests.
+            with trio.fail_after(CLAIM_S, shield=True):
+                claim = await self._context.store.write(claims.claim, self._lease.daemon, takes, self._may_run)
             got = claim.requests
+        except trio.TooSlowError:
+            raise StoreUnavailable("no answer to a claim") from None
         finally:
             for account, count in (reserved - Counter(claimed.account_id for claimed in got)).items():
                 self._accounts.release(account, count)
