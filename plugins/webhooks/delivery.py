@@ -86,7 +86,7 @@ async def attempt(
         error = failure.error
     except Exception:
         # Whatever it was, it is this event's alone: the others must go on, and this one has its attempts.
-        log.exception("webhook attempt broke", event=event.id)
+        log.exception("webhook attempt broke", event_id=event.id)
         error = INTERNAL
     return Attempt(at, status, error, round((trio.current_time() - began) * 1000), wait)
 

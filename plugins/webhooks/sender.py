@@ -95,7 +95,7 @@ class Sender:
             try:
                 return await self._context.store.write(outbox.record, delivery, done, wait)
             except StoreUnavailable as error:
-                log.warning("a webhook attempt cannot be recorded", event=delivery.event.id, error=str(error))
+                log.warning("a webhook attempt cannot be recorded", event_id=delivery.event.id, error=str(error))
                 await trio.sleep(AGAIN_S)
 
 
@@ -104,7 +104,7 @@ def _tell(event: Event | None, done: Attempt, wait: float | None) -> None:
     if event is None:
         log.info("webhook event was taken over meanwhile")
         return
-    what = {"event": event.id, "type": event.type, "account": event.account_id, "attempt": event.attempts}
+    what = {"event_id": event.id, "type": event.type, "account": event.account_id, "attempt": event.attempts}
     outcome = {"status": done.status_code, "error": done.error, "ms": done.duration_ms}
     if event.status == outbox.DELIVERED:
         log.info("webhook delivered", **what, **outcome)
