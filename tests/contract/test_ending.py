@@ -92,6 +92,19 @@ async def test_a_cancelled_batch_writes_its_files_while_cancelling(store, clock)
     await balanced(store)
 
 
+async def test_the_files_of_a_batch_are_asked_for_once(store):
+    """A late result that is refused may not wake a second finalizer."""
+    ada, gone, worker = await owner(store), await daemon(store), await daemon(store)
+    reserved = await upload(store, ada)
+    await prepare(store, reserved)
+    late = await claim(store, gone)
+    await cancel(store, ada, reserved.batch_id)
+    await take_over(store, gone)
+    assert await report(store, *[succeeded(c) for c in late]) == 0
+    await balanced(store)
+    assert await finalize_all(store, worker) == 1
+
+
 async def test_a_file_batch_cancelled_before_it_was_read_writes_none(store):
     ada, worker = await owner(store), await daemon(store)
     reserved = await upload(store, ada)
