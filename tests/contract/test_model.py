@@ -318,7 +318,7 @@ async def live(store, clock, **how):
 
 
 async def test_the_store_agrees_with_the_model(store, clock):
-    await live(store, clock, max_examples=40, stateful_step_count=50)
+    await live(store, clock, max_examples=40, stateful_step_count=50, derandomize=True)
 
 
 @pytest.mark.torture
