@@ -61,7 +61,7 @@ async def _main(config_path: Path | None, on_ready: Callable[[str], None] | None
         settings = read_config(config_path, plugins)
         log.configure(settings.log)
         async with _opened(settings, plugins) as store, _fleet(settings) as fleet:
-            daemon = Daemon(config_path, plugins, _context(settings, store, fleet, plugins), on_ready)
+            daemon = Daemon(config_path, plugins, compose(settings, store, fleet, plugins), on_ready)
             await daemon.run(signals)
 
 
@@ -91,7 +91,9 @@ async def _fleet(settings: Config) -> AsyncIterator[Fleet]:
         await fleet.aclose()
 
 
-def _context(settings: Config, store: Store, fleet: Fleet, plugins: Plugins) -> Context:
+def compose(settings: Config, store: Store, fleet: Fleet, plugins: Plugins) -> Context:
+    """Return what all parts share, with what the plugins contribute to it. Raises ConfigError where a model names an
+    endpoint that nothing serves."""
     endpoints = Endpoints()
     executor = Executor(fleet, retry_after_cap_s=settings.batches.retry_after_cap_s)
     context = Context(settings, store, endpoints, executor, Load())
@@ -99,11 +101,25 @@ def _context(settings: Config, store: Store, fleet: Fleet, plugins: Plugins) -> 
     for name, found in plugins.endpoints(context):
         for endpoint in found:
             endpoints.add(endpoint, name)
+    check_endpoints(settings, endpoints)
     for names in plugins.hook.fibatchd_event_names():
         context.event_names.update(names)
     context.on_end += plugins.hook.fibatchd_batch_ended(context=context)
     context.on_delete += plugins.hook.fibatchd_batch_deleted(context=context)
     return context
+
+
+def check_endpoints(settings: Config, endpoints: Endpoints) -> None:
+    """Raise ConfigError for every endpoint of a model that neither the core nor a plugin serves."""
+    known = ", ".join(sorted(endpoints.by_path))
+    problems = [
+        f"models[{number}].endpoints[{index}]: nothing serves {path!r}; known are {known}"
+        for number, model in enumerate(settings.models)
+        for index, path in enumerate(model.endpoints)
+        if endpoints.get(path) is None
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 class Daemon:
@@ -196,6 +212,7 @@ class Daemon:
         systemd.notify("RELOADING=1")
         try:
             fresh = read_config(self._config_path, self._plugins)
+            check_endpoints(fresh, self._context.endpoints)
             settings, ignored = config.reload(self._context.config, fresh)
             if self._tls is not None:
                 self._tls.reload()

@@ -106,6 +106,8 @@ class ModelServer:
         if action.get("close") == "before":
             return False
         body = json.dumps(completion(request["model"], content, entry["n"])).encode()
+        if entry["path"].endswith("/rerank"):
+            body = json.dumps(ranking(request)).encode()
         if "body" in action:
             body = action["body"].encode()
         elif "big" in action:
@@ -153,6 +155,13 @@ def completion(model: str, content: str, n: int) -> dict[str, Any]:
         ],
         "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
     }
+
+
+def ranking(request: dict[str, Any]) -> dict[str, Any]:
+    """An answer of a reranker: the longest document first."""
+    order = sorted(range(len(request["documents"])), key=lambda index: -len(request["documents"][index]))
+    results = [{"index": index, "relevance_score": 0.5} for index in order]
+    return {"id": "rerank-1", "model": request["model"], "results": results, "usage": {"total_tokens": 3}}
 
 
 async def event(stream: trio.SocketStream, data: str) -> None:

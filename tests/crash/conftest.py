@@ -1,8 +1,7 @@
 """Real daemons that are killed, on both stores."""
 
-import pytest
-
 import daemons
+import pytest
 
 
 @pytest.fixture

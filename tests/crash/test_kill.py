@@ -6,9 +6,8 @@ import signal
 import time
 from collections import Counter
 
-import pytest
-
 import daemons
+import pytest
 from daemons import DaemonProcess, ModelServerProcess, chat, finished, results
 
 CONFIG = """

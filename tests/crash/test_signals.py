@@ -5,7 +5,6 @@ import time
 
 import httpx2
 import pytest
-
 from daemons import DaemonProcess, ModelServerProcess, chat, finished, results
 
 CONFIG = """

@@ -1,0 +1,125 @@
+"""Checks for plugin authors: `await check_plugin(module, "name")` in a test of the plugin's own.
+
+Each check is a promise that the daemon relies on. A broken one raises AssertionError (or ConfigError from the loader)
+that names the hook and what is wrong.
+"""
+
+import importlib.metadata
+import inspect
+import json
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import jsonschema
+import trio
+from quart import Blueprint
+
+from fibatchd import config, plugin_loader
+from fibatchd.config import Config
+from fibatchd.context import Context
+from fibatchd.daemon import compose
+from fibatchd.inference.endpoint import Endpoint, Problem
+from fibatchd.plugin_loader import Plugins
+from fibatchd.store.migrate import Migration
+from fibatchd.store.opening import open_store
+from fibatchd.upstream.fleet import Fleet
+
+START_S = 10.0
+_BODIES = (b"{}", b'{"model":"m"}', b'{"model":"m","stream":true}', b'{"model":1,"input":[],"messages":{}}')
+
+
+@asynccontextmanager
+async def plugin_context(
+    plugin: object, name: str, settings: Config | None = None
+) -> AsyncIterator[tuple[Plugins, Context]]:
+    """Give a context such as a daemon has, with this plugin beside the installed ones, on an SQLite file of its own. By
+    default the plugin is switched on and nothing else is configured."""
+    plugins = plugin_loader.load(extra={} if _is_installed(name) else {name: plugin})
+    if settings is None:
+        settings = config.parse(
+            f"[extensions]\n{name} = true\n", plugin_schemas=plugins.settings(), known_extensions=plugins.names
+        )
+    fleet = Fleet()
+    await fleet.update(settings)
+    with tempfile.TemporaryDirectory() as folder:
+        async with open_store(
+            "sqlite:plugin.db", Path(folder), migrations=plugins.migrations(), exclusive=True
+        ) as store:
+            yield plugins, compose(settings, store, fleet, plugins)
+
+
+async def check_plugin(plugin: object, name: str, settings: Config | None = None) -> None:
+    """Check all that a plugin implements: hooks, schemas, migrations, endpoints, routes, services, commands."""
+    async with plugin_context(plugin, name, settings) as (plugins, context):
+        implemented = {
+            caller.name for caller in plugins.manager.get_hookcallers(plugins.manager.get_plugin(name)) or ()
+        }
+        assert implemented, f"{name} implements no hook: mark its functions with hookimpl"
+        for schema in _of(plugins, name, "fibatchd_settings", {}).values():
+            _check_settings(schema)
+        _check_migrations(list(_of(plugins, name, "fibatchd_migrations", [])), name)
+        for endpoint in _of(plugins, name, "fibatchd_endpoints", [], context):
+            check_endpoint(endpoint)
+        for blueprint in _of(plugins, name, "fibatchd_routes", [], context):
+            assert isinstance(blueprint, Blueprint), "fibatchd_routes: not a Quart blueprint"
+        for prefix, shape in _of(plugins, name, "fibatchd_error_shapes", {}).items():
+            assert prefix.startswith("/"), f"fibatchd_error_shapes: {prefix!r} is no path"
+            json.dumps(shape(404, "nothing here", None, None, "req_0"))
+        for service in _of(plugins, name, "fibatchd_services", [], context):
+            await check_service(service)
+        for command in _of(plugins, name, "fibatchd_commands", []):
+            assert isinstance(command, click.Command), "fibatchd_commands: not a click command"
+            assert command.help, f"the command {command.name} has no help text"
+
+
+def check_endpoint(endpoint: Endpoint) -> None:
+    """Check that an endpoint has a path and judges any JSON object without raising."""
+    assert endpoint.path.startswith("/"), f"the path {endpoint.path!r} must begin with a slash"
+    for body in _BODIES:
+        for batch in (True, False):
+            problem = endpoint.check(body, batch=batch, options={})
+            assert problem is None or isinstance(problem, Problem), (
+                f"{endpoint.path}: check must return a Problem or None"
+            )
+            assert problem is None or problem.message, f"{endpoint.path}: a problem without a message"
+
+
+async def check_service(service: Any) -> None:
+    """Check that a service has a name, says when it works, and ends when it is cancelled."""
+    assert isinstance(service.name, str), "a service needs a name"
+    assert inspect.iscoroutinefunction(service.run), f"{service.name}: run must be a coroutine function"
+    async with trio.open_nursery() as nursery:
+        with trio.move_on_after(START_S) as starting:
+            await nursery.start(service.run)
+        assert not starting.cancelled_caught, f"{service.name}: did not call task_status.started() in {START_S} s"
+        nursery.cancel_scope.cancel()
+
+
+def _check_settings(schema: Mapping[str, Any]) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema.get("additionalProperties") is False, "fibatchd_settings: unknown keys must be refused"
+    for key, described in schema.get("properties", {}).items():
+        assert described.get("description"), f"fibatchd_settings: {key} has no description"
+
+
+def _check_migrations(migrations: list[Migration], name: str) -> None:
+    assert [m.version for m in migrations] == list(range(1, len(migrations) + 1)), "migrations are numbered from 1"
+    for migration in migrations:
+        assert migration.owner == name, f"migration {migration.version}: its owner must be {name!r}"
+        assert set(migration.sql) == {"sqlite", "postgresql"}, f"migration {migration.version}: needs both dialects"
+
+
+def _of(plugins: Plugins, name: str, hook: str, default: Any, *context: Context) -> Any:
+    """Return what this one plugin's implementation of a hook gives."""
+    for implementation in getattr(plugins.hook, hook).get_hookimpls():
+        if plugins.manager.get_name(implementation.plugin) == name:
+            return implementation.function(*(context if implementation.argnames else ()))
+    return default
+
+
+def _is_installed(name: str) -> bool:
+    return any(entry.name == name for entry in importlib.metadata.entry_points(group=plugin_loader.GROUP))
