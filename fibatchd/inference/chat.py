@@ -140,7 +140,7 @@ class ChatStream(StreamEditor):
         if "model" not in chunk:
             return event
         renamed = rawjson.replace_member(data, "model", self._model)
-        return event.replace(data, renamed, 1) if data in event else b"data: " + renamed + b"\n\n"
+        return event.replace(data, renamed, 1) if data in event else b"data: " + rawjson.jsonl_line(renamed) + b"\n\n"
 
 
 def _is_empty(choices: msgspec.Raw | None) -> bool:

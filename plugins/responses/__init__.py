@@ -1,1 +1,22 @@
-"""`/v1/responses`, in batches and directly."""
+"""`/v1/responses`, in batches and directly: each request by itself, and nothing stored."""
+
+from collections.abc import Iterable
+
+from quart import Blueprint
+
+from fibatchd.plugin_api import Context, Endpoint, hookimpl
+
+from .endpoint import Responses
+from .routes import routes
+
+
+@hookimpl
+def fibatchd_endpoints(context: Context) -> Iterable[Endpoint]:
+    """Bring the endpoint."""
+    return [Responses()]
+
+
+@hookimpl
+def fibatchd_routes(context: Context) -> Iterable[Blueprint]:
+    """Bring its interactive route, which the extension's switch does not close."""
+    return [routes]
