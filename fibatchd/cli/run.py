@@ -71,6 +71,8 @@ def command(ctx: click.Context, /, source: Path, target: Path, **options: object
     there; until then they are kept in OUT.jsonl.journal. A run that was stopped goes on where it stopped when it is
     started again. Requests that may yet succeed are tried again, as in a batch.
     """
+    if target.exists() and target.samefile(source):
+        raise click.UsageError("OUT.jsonl is IN.jsonl")
     settings = Settings(**options)  # type: ignore[arg-type]  # the options above, by their names
     endpoints = Endpoints()
     endpoints.add(ChatCompletions())

@@ -39,7 +39,9 @@ def answers(path: Path, custom_ids: Iterator[str]) -> bool:
 
 
 def _custom_id(line: bytes) -> object:
+    """Return what an output line answers, None where the line is none."""
     try:
-        return rawjson.decode(rawjson.split_object(line)["custom_id"])
+        members = rawjson.split_object(line)
+        return rawjson.decode(members["custom_id"]) if {"response", "error"} <= members.keys() else None
     except (InvalidJson, KeyError):
         return None

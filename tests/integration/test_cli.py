@@ -258,6 +258,14 @@ def test_run_overwrites_nothing_of_another(model_server, requests_file, tmp_path
     assert (tmp_path / "out.jsonl").read_text() == "mine\n"
 
 
+def test_run_into_its_own_input(requests_file):
+    path = requests_file(2)
+    before = path.read_bytes()
+    for more in ([], ["--overwrite"]):
+        assert fibatchd("run", path, path, "--base-url", "echo:", *more).returncode == 2
+    assert path.read_bytes() == before
+
+
 def test_run_killed_again_and_again(model_server, requests_file, tmp_path):
     total, concurrency = 300, 8
     model_server.control(delay=0.01)

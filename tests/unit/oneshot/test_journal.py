@@ -8,7 +8,7 @@ from fibatchd.errors import FibatchdError
 from fibatchd.oneshot.journal import Journal
 from fibatchd.oneshot.output import answers, write_output
 
-LINES = [b'{"custom_id":"%d","x":"%b"}\n' % (n, b" \\n" * n) for n in range(5)]
+LINES = [b'{"custom_id":"%d","response":null,"error":"%b"}\n' % (n, b" \\n" * n) for n in range(5)]
 
 
 def fill(path, indices):
@@ -104,5 +104,7 @@ def test_answers(tmp_path):
     assert not answers(out, iter(ids[:4]))
     assert not answers(out, iter([*ids, "5"]))
     assert not answers(out, iter(reversed(ids)))
+    out.write_bytes(b"".join(LINES).replace(b"response", b"body"))  # the input itself
+    assert not answers(out, iter(ids))
     out.write_bytes(b"something else\n" * 5)
     assert not answers(out, iter(ids))
