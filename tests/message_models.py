@@ -1,7 +1,7 @@
 """A model server for tests of the Messages API, in a thread: it speaks chat completions and messages, whole and streamed.
 
 It answers as the last text of the conversation tells it: `error 400` with that status, `hold` once the test lets it,
-`slow` after a while, `tool` with a call of the tool `get_weather`, anything else with that text. `calls` holds what it was sent.
+`slow` after a while, `pad` with `padding`, `tool` with a call of the tool `get_weather`, anything else with that text. `calls` holds what it was sent.
 """
 
 import json
@@ -44,6 +44,7 @@ class ModelServer:
 
     url: str = ""
     calls: list[Sent] = field(default_factory=list)
+    padding: str = ""
     let_go: threading.Event = field(default_factory=threading.Event)
 
 
@@ -68,6 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.model.let_go.wait(60)
         if text == "slow":
             time.sleep(SLOW_S)
+        text = self.model.padding if text == "pad" else text
         answers = MESSAGES if self.path.endswith("/messages") else CHAT
         if request.get("stream"):
             self._stream(answers.events(request["model"], text))

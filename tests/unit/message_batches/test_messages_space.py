@@ -93,6 +93,7 @@ def test_single_fields_on_a_native_upstream():
             )
 
 
+@pytest.mark.slow
 def test_pairs_of_fields():
     """One field of each kind at each path, with each other one: those that may be carried with all, the rest with samples."""
     chosen = list({kind_of(case): case for case in CASES}.values())
