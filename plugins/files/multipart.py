@@ -1,19 +1,22 @@
-"""Reads a `multipart/form-data` body (RFC 7578) part by part while it arrives; Werkzeug's decoder finds the boundaries."""
+"""Reads a `multipart/form-data` body (RFC 7578) part by part while it arrives; the `multipart` package finds the boundaries.
+
+(Quart's own decoder, Werkzeug's, is passed over: up to 3.1.9 it adds a byte to a file where a piece of the body ends inside
+a boundary.)
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator
 from dataclasses import dataclass
 
+from multipart import MultipartError, MultipartSegment, PushMultipartParser
 from quart import Request
-from werkzeug.exceptions import HTTPException
-from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData, Preamble
+from werkzeug.http import parse_options_header
 
 from fibatchd.plugin_api import ApiError
 
 LONGEST_BOUNDARY = 200
+LONGEST_HEAD_LINE = 16 * 1024
 MOST_PARTS = 20
 STEP_BYTES = 64 * 1024
-MOST_HELD_BYTES = 2 * STEP_BYTES
-"""What the decoder holds back at most: the headers of one part, or bytes that may be the start of a boundary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,59 +28,55 @@ class Part:
 
 
 async def read_parts(request: Request, body: AsyncIterable[bytes]) -> AsyncGenerator[Part | bytes, None]:
-    """Give the head of each part, then its bytes in pieces. Raises ApiError 400 for a body that is not well formed, or that
-    ends before its last boundary."""
-    decoder = MultipartDecoder(_boundary(request), MOST_HELD_BYTES, max_parts=MOST_PARTS)
-    ended = False
+    """Give the head of each part, then its bytes in pieces of at most some 64 KiB. Raises ApiError 400 for a body that is
+    not well formed, or that ends before its last boundary."""
+    parser = _parser(request)
     async for received in body:
         for start in range(0, len(received), STEP_BYTES):
-            if ended:
-                break  # what stands behind the last boundary is to be ignored (RFC 2046, 5.1.1)
-            for event in _events(decoder, received[start : start + STEP_BYTES]):
-                if isinstance(event, Part | bytes):
-                    yield event
-                ended = ended or event is _END
-    if not ended:
-        raise malformed("it ends before its last boundary")
-
-
-_END = Epilogue(b"")
-
-
-def _events(decoder: MultipartDecoder, data: bytes) -> Iterator[Part | bytes | Epilogue]:
-    """Feed the decoder, and give what it found. Its own errors for what a client sent are ValueErrors and HTTP errors."""
-    try:
-        decoder.receive_data(data)
-        while not isinstance(event := decoder.next_event(), NeedData):
-            if (found := _translated(event)) is not None:
+            if parser.closed:
+                break
+            for found in _found(parser, received[start : start + STEP_BYTES]):
                 yield found
-            if decoder.state.name == "EPILOGUE":
-                yield _END
-                return
-    except (ValueError, HTTPException):
-        raise malformed("it cannot be parsed") from None
+    _close(parser)
 
 
-def _translated(event: Event) -> Part | bytes | None:
-    match event:
-        case File(name=str(name), filename=filename):
-            return Part(name, filename)
-        case Field(name=str(name)):
-            return Part(name, None)
-        case Data(data=data):
-            return data or None
-        case Preamble():
-            return None
-    raise ValueError("a part without a name")
-
-
-def _boundary(request: Request) -> bytes:
+def _parser(request: Request) -> PushMultipartParser:
     boundary = request.mimetype_params.get("boundary", "")
     if request.mimetype != "multipart/form-data":
         raise malformed("its Content-Type must be multipart/form-data")
-    if not boundary or len(boundary) > LONGEST_BOUNDARY or not boundary.isascii():
+    if not boundary or len(boundary) > LONGEST_BOUNDARY or not boundary.isascii() or not boundary.isprintable():
         raise malformed("its Content-Type must name the boundary")
-    return boundary.encode()
+    return PushMultipartParser(boundary, max_header_size=LONGEST_HEAD_LINE, max_segment_count=MOST_PARTS)
+
+
+def _found(parser: PushMultipartParser, data: bytes) -> Iterator[Part | bytes]:
+    """Feed the parser, and give what it found."""
+    try:
+        for event in parser.parse(data):
+            if isinstance(event, MultipartSegment):
+                yield _part(event)
+            elif event is not None:
+                yield event
+    except MultipartError as error:
+        raise malformed(str(error)) from None
+
+
+def _close(parser: PushMultipartParser) -> None:
+    try:
+        parser.close()
+    except MultipartError:
+        raise malformed("it ends before its last boundary") from None
+
+
+def _part(segment: MultipartSegment) -> Part:
+    if not segment.name:
+        raise malformed("a part has no name")
+    filename = segment.filename
+    head = segment.header("Content-Disposition")
+    if "*" in head:
+        # `filename*` (RFC 8187), which the parser leaves out. RFC 7578 forbids it, and clients send it all the same.
+        filename = parse_options_header(head)[1].get("filename", filename)
+    return Part(segment.name, filename)
 
 
 def malformed(why: str) -> ApiError:
