@@ -8,6 +8,7 @@ connection of its own. Below httpx2's client there are no redirects, no cookies 
 import ssl
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
 import httpx2
@@ -64,6 +65,14 @@ def system_trust() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
+@dataclass(slots=True)
+class Answer:
+    """What is known of an answer so far. Once it has a status, nothing that happens later matters."""
+
+    status_code: int | None = None
+    retry_after: float | None = None
+
+
 async def attempt(
     webhook: Webhook, event: Event, settings: Settings, resolve: Resolve, trust: ssl.SSLContext | None = None
 ) -> Attempt:
@@ -72,14 +81,13 @@ async def attempt(
     `trust` are the certificates that count; None: the system's.
     """
     at, began = time.time(), trio.current_time()
-    status: int | None = None
-    error: str | None = None
-    wait: float | None = None
+    answer, error = Answer(), None
     body = event.body()
     headers = signing.headers(webhook.ring, event.id, body, at)
     try:
         with trio.fail_after(settings.timeout_s):
-            status, wait = await _send(webhook.url, headers, body, settings, resolve, trust or system_trust())
+            target, found = await _judged(webhook.url, settings, resolve)
+            await _send(target, found, headers, body, trust or system_trust(), answer)
     except trio.TooSlowError:
         error = TIMED_OUT
     except AttemptFailed as failure:
@@ -88,7 +96,9 @@ async def attempt(
         # Whatever it was, it is this event's alone: the others must go on, and this one has its attempts.
         log.exception("webhook attempt broke", event_id=event.id)
         error = INTERNAL
-    return Attempt(at, status, error, round((trio.current_time() - began) * 1000), wait)
+    if answer.status_code is not None:
+        error = None
+    return Attempt(at, answer.status_code, error, round((trio.current_time() - began) * 1000), answer.retry_after)
 
 
 async def public_addresses(target: Target, resolve: Resolve, *, allow_private: bool) -> list[str]:
@@ -103,23 +113,29 @@ async def public_addresses(target: Target, resolve: Resolve, *, allow_private: b
     return found
 
 
-async def _send(
-    url: str, headers: Mapping[str, str], body: bytes, settings: Settings, resolve: Resolve, trust: ssl.SSLContext
-) -> tuple[int, float | None]:
+async def _judged(url: str, settings: Settings, resolve: Resolve) -> tuple[Target, list[str]]:
+    """Return where a webhook's URL leads to, and its addresses, all of which may be called. Raises AttemptFailed."""
     allow_private = settings.allow_private_addresses
     try:
         target = read_url(url, allow_private=allow_private)
-        found = await public_addresses(target, resolve, allow_private=allow_private)
+        return target, await public_addresses(target, resolve, allow_private=allow_private)
     except UrlRefused:  # the rules may have changed since it was set
         raise AttemptFailed(URL_REFUSED) from None
     except OSError:
         raise AttemptFailed(NOT_RESOLVED) from None
     except NotPublic:
         raise AttemptFailed(NOT_PUBLIC) from None
+
+
+async def _send(
+    target: Target, found: list[str], headers: Mapping[str, str], body: bytes, trust: ssl.SSLContext, answer: Answer
+) -> None:
+    """Send the request to the first of the addresses that can be connected to. Raises AttemptFailed."""
     failure = NOT_CONNECTED
     for address in found[:MOST_ADDRESSES]:
         try:
-            return await _post(target, address, headers, body, trust)
+            await _post(_request(target, address, headers, body), trust, answer)
+            return
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             failure = TLS_FAILED if _is_of_tls(error) else NOT_CONNECTED
         except httpx2.TransportError:
@@ -127,15 +143,12 @@ async def _send(
     raise AttemptFailed(failure)
 
 
-async def _post(
-    target: Target, address: str, headers: Mapping[str, str], body: bytes, trust: ssl.SSLContext
-) -> tuple[int, float | None]:
-    """Send the request to one address. Returns the status, and the seconds that the receiver asked to wait."""
-    request = httpx2.Request(
+def _request(target: Target, address: str, headers: Mapping[str, str], body: bytes) -> httpx2.Request:
+    """Return a request to an address by the name of the host."""
+    scheme = "https" if target.tls else "http"
+    return httpx2.Request(
         "POST",
-        httpx2.URL(
-            scheme="https" if target.tls else "http", host=address, port=target.port, raw_path=target.path.encode()
-        ),
+        httpx2.URL(scheme=scheme, host=address, port=target.port, raw_path=target.path.encode()),
         headers={
             "host": target.authority,
             "user-agent": "fibatchd-webhooks/1",
@@ -146,25 +159,30 @@ async def _post(
         content=body,
         extensions={"timeout": {"connect": CONNECT_S}, "sni_hostname": target.host},
     )
+
+
+async def _post(request: httpx2.Request, trust: ssl.SSLContext, answer: Answer) -> None:
     async with httpx2.AsyncHTTPTransport(verify=trust, trust_env=False, http2=False) as transport:
         response = await transport.handle_async_request(request)
+        answer.status_code = response.status_code
+        if (asked := response.headers.get("retry-after")) is not None:
+            answer.retry_after = retry_after(asked.encode(), time.time())
         try:
             await _take_in(response)
         finally:
             await response.aclose()
-    asked = response.headers.get("retry-after")
-    return response.status_code, retry_after(asked.encode(), time.time()) if asked is not None else None
 
 
 async def _take_in(response: httpx2.Response) -> None:
     """Read an answer's body, up to a bound in size and time; how it ends makes no difference."""
     received = 0
-    with trio.move_on_after(ANSWER_S):
+    with trio.move_on_after(ANSWER_S) as scope:
         try:
             async for part in response.aiter_raw():
                 received += len(part)
                 if received >= MOST_ANSWER_BYTES:
-                    return
+                    # Not a return: the generators below are closed only by what they wait for being over.
+                    scope.cancel()
         except httpx2.TransportError:
             return
 

@@ -1,6 +1,7 @@
 """A server with webhooks, receivers that do as the test says, and the sentences its tests are told in."""
 
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -103,10 +104,12 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receiving(behaviour: Behaviour = accept) -> AsyncIterator[Receiver]:
+async def receiving(behaviour: Behaviour = accept, tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
     """Serve an endpoint for as long as the block runs."""
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    listeners: list[Any] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     receiver = Receiver(listeners[0].socket.getsockname()[1], behaviour)
+    if tls is not None:
+        listeners = [trio.SSLListener(listener, tls) for listener in listeners]
     async with trio.open_nursery() as nursery:
         await nursery.start(trio.serve_listeners, receiver.serve, listeners)
         yield receiver

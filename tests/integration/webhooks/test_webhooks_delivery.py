@@ -12,7 +12,13 @@ async def test_a_completed_batch_is_announced(each_site, receiver):
         (post,) = await receiver.count(1)
         event = await each_site.event("delivered")
     body = standardwebhooks.Webhook(secret).verify(post.body, post.headers)
-    assert body == {"id": event["id"], "object": "event", "type": "batch.completed", "created_at": event["created_at"], "data": {"id": batch_id}}
+    assert body == {
+        "id": event["id"],
+        "object": "event",
+        "type": "batch.completed",
+        "created_at": event["created_at"],
+        "data": {"id": batch_id},
+    }
     assert post.headers["webhook-id"] == event["id"]
     assert post.headers["content-type"] == "application/json"
     assert post.path == "/hook?of=ada"

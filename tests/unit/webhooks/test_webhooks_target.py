@@ -77,7 +77,13 @@ def test_says_what_is_wrong(url, why):
 
 @pytest.mark.parametrize(
     "url",
-    ["http://127.0.0.1:9000/hook", "http://localhost/", "https://10.0.0.1:22/", "http://[::1]:8080/", "http://receiver:80/"],
+    [
+        "http://127.0.0.1:9000/hook",
+        "http://localhost/",
+        "https://10.0.0.1:22/",
+        "http://[::1]:8080/",
+        "http://receiver:80/",
+    ],
 )
 def test_private_ones_where_they_are_allowed(url):
     read_url(url, allow_private=True)
@@ -85,13 +91,18 @@ def test_private_ones_where_they_are_allowed(url):
         read_url(url, allow_private=False)
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http://a@127.0.0.1/", "http://127.0.0.1:0/", "http://0x7f000001/"])
+@pytest.mark.parametrize(
+    "url", ["ftp://127.0.0.1/", "http://a@127.0.0.1/", "http://127.0.0.1:0/", "http://0x7f000001/"]
+)
 def test_what_is_refused_even_there(url):
     with pytest.raises(UrlRefused):
         read_url(url, allow_private=True)
 
 
-@pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "100.63.255.255", "172.32.0.1", "2606:4700::1111", "2a00:1450::1", "64:ff9b::808:808"])
+@pytest.mark.parametrize(
+    "address",
+    ["1.1.1.1", "8.8.8.8", "100.63.255.255", "172.32.0.1", "2606:4700::1111", "2a00:1450::1", "64:ff9b::808:808"],
+)
 def test_public_addresses(address):
     assert addresses.refusal(address) is None
 
