@@ -13,21 +13,23 @@ _decode_floats = msgspec.json.Decoder(list[float]).decode
 
 
 def in_base64(data: Raw) -> bytes:
-    """Return an answer's `data` with every vector in base64. One that is so already stays as it is.
+    """Return an answer's `data` with every vector in base64; the very same bytes where they are so already.
 
     Raises BrokenReply for an item that has no vector.
     """
     try:
-        return b"[" + b",".join(map(_encoded, rawjson.split_array(data, len(data)))) + b"]"
+        items = [bytes(item) for item in rawjson.split_array(data, len(data))]
+        encoded = [_encoded(item) for item in items]
     except (InvalidJson, KeyError, msgspec.DecodeError) as error:
         raise BrokenReply(f"an item of data has no vector: {error}") from None
+    return bytes(data) if encoded == items else b"[" + b",".join(encoded) + b"]"
 
 
-def _encoded(item: Raw) -> bytes:
+def _encoded(item: bytes) -> bytes:
     vector = rawjson.split_object(item)["embedding"]
     if memoryview(vector)[0] == ord('"'):
-        return bytes(item)
+        return item
     floats = array("f", _decode_floats(vector))
     if sys.byteorder == "big":
         floats.byteswap()
-    return rawjson.replace_member(bytes(item), "embedding", b'"' + b64encode(floats) + b'"')
+    return rawjson.replace_member(item, "embedding", b'"' + b64encode(floats) + b'"')
