@@ -113,7 +113,13 @@ class CHAT:
             call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": ARGUMENTS}}
             message, finish = {"role": "assistant", "content": "Looking.", "tool_calls": [call]}, "tool_calls"
         choice = {"index": 0, "message": message, "finish_reason": finish}
-        return {"id": "chatcmpl-1", "object": "chat.completion", "model": model, "choices": [choice], "usage": CHAT_USAGE}
+        return {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "model": model,
+            "choices": [choice],
+            "usage": CHAT_USAGE,
+        }
 
     @staticmethod
     def events(model: str, text: str) -> list[bytes]:
