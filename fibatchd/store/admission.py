@@ -224,7 +224,8 @@ def open_batch(
     """Make a batch's stored requests claimable: counters, lanes, and word to the pools. `queued` is by model.
 
     `status` is in_progress for a batch whose input was checked while readers saw it validating; `model` is the one that
-    all its requests name, where its form knows but one. False where the batch was given up, closed or deleted meanwhile; then nothing is done.
+    all its requests name, where its form knows but one. False where the batch was given up, closed or deleted meanwhile;
+    then nothing is done.
     """
     ((now,),) = yield NOW
     rows = yield Query(
