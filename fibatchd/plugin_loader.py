@@ -45,9 +45,12 @@ class Plugins:
                 tables[name] = schema
         return tables
 
-    def endpoints(self, context: Any) -> Iterable[tuple[str, Iterable[Endpoint]]]:
-        """Give each plugin's endpoints with the plugin's name, by which its switch is found."""
+    def endpoints(self, context: Any = None) -> Iterable[tuple[str, Iterable[Endpoint]]]:
+        """Give each plugin's endpoints with the plugin's name, by which its switch is found; without a context, where there
+        is no daemon, those of plugins that ask for none."""
         for implementation in self.hook.fibatchd_endpoints.get_hookimpls():
+            if context is None and implementation.argnames:
+                continue
             name = self.manager.get_name(implementation.plugin)
             found: Any = implementation.function(*([context] if implementation.argnames else []))
             yield str(name), found

@@ -10,9 +10,10 @@ from pathlib import Path
 import click
 import trio
 
-from fibatchd.cli.options import base_url, seconds, text
+from fibatchd.cli.opening import load_plugins
+from fibatchd.cli.options import base_url, given_before, seconds, text
 from fibatchd.cli.progress import Show, progress
-from fibatchd.config import CHAT_COMPLETIONS, Batches, Config, Model, Upstream
+from fibatchd.config import Batches, Config, Model, Upstream
 from fibatchd.errors import FibatchdError
 from fibatchd.inference.chat import ChatCompletions
 from fibatchd.inference.endpoint import Endpoints
@@ -74,8 +75,7 @@ def command(ctx: click.Context, /, source: Path, target: Path, **options: object
     if target.exists() and target.samefile(source):
         raise click.UsageError("OUT.jsonl is IN.jsonl")
     settings = Settings(**options)  # type: ignore[arg-type]  # the options above, by their names
-    endpoints = Endpoints()
-    endpoints.add(ChatCompletions())
+    endpoints = _endpoints(given_before(ctx))
     found = survey(source, endpoints.by_path, settings.model)
     if found.problems:
         for problem in found.problems:
@@ -85,6 +85,17 @@ def command(ctx: click.Context, /, source: Path, target: Path, **options: object
         click.echo(f"{target} has all {found.total} answers already", err=True)
         return
     ctx.exit(_run(source, target, found, endpoints, settings))
+
+
+def _endpoints(config_path: Path | None) -> Endpoints:
+    """Return what may be run: chat completions, and what plugins let batches target."""
+    endpoints = Endpoints()
+    endpoints.add(ChatCompletions())
+    for name, found in load_plugins(config_path).endpoints():
+        for endpoint in found:
+            if endpoint.batchable:
+                endpoints.add(endpoint, name)
+    return endpoints
 
 
 def _is_done(source: Path, target: Path, settings: Settings) -> bool:
@@ -125,7 +136,7 @@ async def _runs(
     source: Path, found: Survey, endpoints: Endpoints, settings: Settings, journal: Journal, show: Show
 ) -> tuple[Tally, int]:
     """Run until all is answered or a signal comes; return how it went, and the signal's number or 0."""
-    config = _config(found, settings)
+    config = _config(found, settings, tuple(endpoints.by_path))
     fleet = Fleet()
     await fleet.update(config)
     before, received = journal.done, 0
@@ -158,16 +169,17 @@ async def _runs(
     return runner.tally, received
 
 
-def _config(found: Survey, settings: Settings) -> Config:
+def _config(found: Survey, settings: Settings, paths: tuple[str, ...]) -> Config:
     """Return the configuration that a daemon would have for this: each model, served by the one server."""
     key = _key(settings.api_key_env, os.environ)
     models = [
         Model(
             id=name,
+            endpoints=paths,
             upstreams=(
                 Upstream(
                     url=settings.base_url,
-                    endpoints=(CHAT_COMPLETIONS,),
+                    endpoints=paths,
                     model=name,
                     api_key=key,
                     timeout_s=settings.timeout,

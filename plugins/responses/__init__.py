@@ -11,7 +11,7 @@ from .routes import routes
 
 
 @hookimpl
-def fibatchd_endpoints(context: Context) -> Iterable[Endpoint]:
+def fibatchd_endpoints() -> Iterable[Endpoint]:
     """Bring the endpoint."""
     return [Responses()]
 

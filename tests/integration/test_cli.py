@@ -258,6 +258,23 @@ def test_run_overwrites_nothing_of_another(model_server, requests_file, tmp_path
     assert (tmp_path / "out.jsonl").read_text() == "mine\n"
 
 
+EMBEDDINGS = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}], "model": "m",
+              "usage": {"prompt_tokens": 3, "total_tokens": 3}}  # fmt: skip
+
+
+def test_run_of_an_endpoint_that_a_plugin_brings(model_server, tmp_path):
+    model_server.control(rules=[{"match": "", "action": {"body": json.dumps(EMBEDDINGS)}}])
+    items = [
+        {"custom_id": str(n), "url": "/v1/embeddings", "body": {"model": "m", "input": f"text {n}"}} for n in (1, 2)
+    ]
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, items)))
+    done = fibatchd("run", tmp_path / "in.jsonl", tmp_path / "out.jsonl", "--base-url", model_server.url)
+    assert done.returncode == 0, done.stderr
+    assert [line["response"]["body"] for line in outputs(tmp_path / "out.jsonl")] == [EMBEDDINGS, EMBEDDINGS]
+    assert {entry["path"] for entry in model_server.log_entries()} == {"/v1/embeddings"}
+    assert "6 input and 0 output tokens" in done.stderr
+
+
 def test_run_into_its_own_input(requests_file):
     path = requests_file(2)
     before = path.read_bytes()
