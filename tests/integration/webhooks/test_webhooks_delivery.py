@@ -1,6 +1,5 @@
 """From a batch's end to a receiver, whatever the receiver does, on both stores."""
 
-import pytest
 import standardwebhooks
 from site_webhooks import answers
 
