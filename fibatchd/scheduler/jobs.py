@@ -6,7 +6,7 @@ import structlog
 import trio
 
 from fibatchd.context import Context
-from fibatchd.errors import LeaseLost, StoreUnavailable
+from fibatchd.errors import LeaseLost, StoreUnavailable, StoreUncertain
 from fibatchd.store import jobs
 from fibatchd.store.interface import NOW, Script
 from fibatchd.store.jobs import Job
@@ -29,6 +29,8 @@ class JobRunner:
         self._kind = kind
         self._handler = handler
         self._limit = trio.CapacityLimiter(at_once)
+        self._in_hand: set[str] = set()
+        self._unsure = False  # whether the store may hold a job for this daemon that is not in hand
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Take and run jobs until cancelled; a job that is cut short is taken again by whoever comes first."""
@@ -37,15 +39,14 @@ class JobRunner:
             while True:
                 await self._limit.acquire_on_behalf_of(token := object())
                 try:
-                    job = await self._context.store.write(jobs.take, self._kind, self._context.daemon())
-                except StoreUnavailable:
-                    job = None
+                    job = await self._take()
                 except LeaseLost:
                     # This daemon has not registered yet, or has to do it anew: that takes a moment, and tells nobody.
                     self._limit.release_on_behalf_of(token)
                     await trio.sleep(REGISTER_S)
                     continue
                 if job is not None:
+                    self._in_hand.add(job.id)
                     nursery.start_soon(self._handle, job, token)
                     continue
                 self._limit.release_on_behalf_of(token)
@@ -53,6 +54,18 @@ class JobRunner:
                     async for kind in told:
                         if kind == self._kind:
                             break
+
+    async def _take(self) -> Job | None:
+        """Take a job; None where there is none, or the store cannot be reached. Raises LeaseLost."""
+        store, daemon = self._context.store, self._context.daemon()
+        try:
+            if self._unsure:
+                await store.write(jobs.give_back, self._kind, daemon, sorted(self._in_hand))
+                self._unsure = False
+            return await store.write(jobs.take, self._kind, daemon)
+        except StoreUnavailable as error:
+            self._unsure = self._unsure or isinstance(error, StoreUncertain)
+            return None
 
     async def _handle(self, job: Job, token: object) -> None:
         try:
@@ -62,6 +75,7 @@ class JobRunner:
             log.exception("job failed", kind=job.kind, subject=job.subject, retry_in=wait, error=str(error))
             await self._postpone(job, wait)
         finally:
+            self._in_hand.discard(job.id)
             self._limit.release_on_behalf_of(token)
 
     async def _postpone(self, job: Job, wait: float) -> None:

@@ -1,7 +1,9 @@
 """Staying the owner of what runs here, and taking over what a daemon that is gone left behind."""
 
+import math
 import os
 import socket
+from collections.abc import Callable
 
 import structlog
 import trio
@@ -13,51 +15,73 @@ from fibatchd.store import leases
 log = structlog.get_logger()
 
 RENEW_S = 3.0
+RENEW_SHARED_S = 1.0  # daemons hear of each other's interactive load by this
 TAKE_OVER_S = 3.0
+GRACE_S = 5.0
+"""After an outage of the database the leases of all are past their deadline: before anybody takes over, whoever lives has
+this long to renew."""
+
+
+def _nothing() -> None:
+    """Be called when a lease is lost by a daemon that runs nothing."""
 
 
 class Lease:
-    """This daemon's id in the store, renewed while it runs; a new one when it was lost."""
+    """This daemon's id in the store, renewed while it runs; a new one when it was lost. Whoever runs things under it sets
+    `on_lost`, which is called when others have taken them over."""
 
     def __init__(self, context: Context) -> None:
+        self.daemon = 0
+        self.on_lost: Callable[[], None] = _nothing
         self._context = context
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._lock = trio.Lock()
-        self.daemon = 0
+        self._good_until = -math.inf  # by trio's clock: the database's deadline is later
+        self._in_touch_since = math.inf
+
+    @property
+    def holds(self) -> bool:
+        """Whether nobody can have taken over what runs here. Past that nothing may start: after a pause of this process,
+        say, in which the database went on counting."""
+        return not self._context.store.shared or trio.current_time() < self._good_until
 
     async def begin(self) -> None:
         """Register. A store that this daemon alone may use has no other's leases: all are released first, at once."""
         if not self._context.store.shared:
             await self.take_over(all_of_them=True)
-        self.daemon = await self._context.store.write(leases.register, self._name)
+        await self._register()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Renew until cancelled."""
         task_status.started()
         while True:
-            await trio.sleep(RENEW_S)
+            await trio.sleep(RENEW_SHARED_S if self._context.store.shared else RENEW_S)
             try:
-                peers = await self._context.store.write(leases.renew, self.daemon, self._context.load.own())
-                self._context.load.set_peers(peers.interactive)
-                if not peers.held:
-                    await self.renew_lost()
+                await self.renew()
             except StoreUnavailable as error:
                 log.warning("leases cannot be renewed", error=str(error))
 
-    async def renew_lost(self) -> None:
-        """Register anew: others have taken over what ran here, and its results will be refused."""
-        lost = self.daemon
+    async def renew(self) -> None:
+        """Renew all leases, or register anew where others have taken over. Raises StoreUnavailable."""
+        load = self._context.load
         async with self._lock:
-            if self.daemon == lost:
-                log.warning("leases were lost to another daemon", daemon=lost)
-                self.daemon = await self._context.store.write(leases.register, self._name)
+            began = trio.current_time()
+            peers = await self._context.store.write(leases.renew, self.daemon, load.own())
+            load.set_peers(peers.interactive)
+            if peers.held:
+                self._note_renewal(began)
+                return
+            log.warning("leases were lost to another daemon", daemon=self.daemon)
+            await self._register()
+        self.on_lost()
 
     async def keep_taking_over(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Look for lost daemons until cancelled."""
         task_status.started()
         while True:
             try:
-                await self.take_over()
+                if not self._context.store.shared or trio.current_time() - self._in_touch_since >= GRACE_S:
+                    await self.take_over()
             except StoreUnavailable as error:
                 log.warning("lost leases cannot be taken over", error=str(error))
             await trio.sleep(TAKE_OVER_S)
@@ -66,6 +90,8 @@ class Lease:
         """Queue again what lost daemons ran."""
         store = self._context.store
         for daemon in await store.read(leases.lost_daemons, all_of_them=all_of_them):
+            if daemon == self.daemon or not (all_of_them or await store.write(leases.seize, daemon)):
+                continue
             total = 0
             while count := await self._take_over_some(daemon):
                 total += count
@@ -78,6 +104,16 @@ class Lease:
         while await self._take_over_some(self.daemon):
             pass
         await self._context.store.write(leases.forget, self.daemon)
+
+    async def _register(self) -> None:
+        began = trio.current_time()
+        self.daemon = await self._context.store.write(leases.register, self._name)
+        self._note_renewal(began)
+
+    def _note_renewal(self, began: float) -> None:
+        if began >= self._good_until - leases.LEASE_S + GRACE_S:
+            self._in_touch_since = began  # the last one was long ago
+        self._good_until = began + leases.LEASE_S
 
     async def _take_over_some(self, daemon: int) -> int:
         context = self._context

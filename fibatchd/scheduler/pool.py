@@ -7,20 +7,23 @@ slow model it is empty and nothing waits here that others could run.
 
 import math
 from collections import Counter, deque
+from contextlib import suppress
 from typing import Protocol
 
 import structlog
 import trio
 
+from fibatchd.config import Model
 from fibatchd.context import Context
-from fibatchd.domain.requests import Claimed
-from fibatchd.errors import LeaseLost, StoreUnavailable
+from fibatchd.domain.requests import Claimed, Outcome
+from fibatchd.errors import LeaseLost, StoreUnavailable, StoreUncertain
 from fibatchd.scheduler.accounts import AccountLoad
 from fibatchd.scheduler.attempt import cut_short, given_back, run_attempt, until
 from fibatchd.scheduler.judge import Verdict, judge, owner_problem
 from fibatchd.scheduler.lease import Lease
 from fibatchd.scheduler.places import Room, room_for
 from fibatchd.scheduler.recorder import Recorder
+from fibatchd.scheduler.share import Share
 from fibatchd.scheduler.turns import Turns
 from fibatchd.store import claims, leases
 from fibatchd.store.claims import Candidate
@@ -36,7 +39,6 @@ CLOSED_KEPT = 256  # closed batches remembered: more than can close while one cl
 RATE_OVER_S = 1.0  # what was completed before this counts for a third, before twice this for a ninth, and so on
 LOOK_AGAIN_S = 1.0  # while somebody waits for a quota, an access, a model: what ends that may come from another process
 LOOK_IDLE_S = 5.0  # the safety net under the notifications
-PLACES_S = 1.0  # how often places are asked for anew, where daemons share them
 
 
 class Ended(Protocol):
@@ -65,7 +67,7 @@ class Pool:
         attempts: trio.Nursery,
     ) -> None:
         self.model_id = model_id
-        self.running: set[Claimed] = set()
+        self.running: dict[Claimed, trio.CancelScope] = {}
         self.stock: deque[Claimed] = deque()
         self.waiting: dict[str, Verdict] = {}
         self._context = context
@@ -84,13 +86,34 @@ class Pool:
         self._closed: deque[str] = deque(maxlen=CLOSED_KEPT)
         self._rate = 0.0  # completions a second, as of `_rate_at`
         self._rate_at = 0.0
-        self._held = 0
-        self._ask_at = -math.inf
+        self._share = Share(model_id, context, lease)
+        self._unsure = False  # whether the store may hold a claim of ours that we do not know of
 
     def wake(self, *, look: bool = False) -> None:
         """Something changed: places, load, or (`look`) what there is to run."""
         self._stale = self._stale or look
         self._wake.set()
+
+    def places_moved(self) -> None:
+        """Another daemon gave up places of the model, or lacks some."""
+        self._share.ask_soon()
+        self.wake()
+
+    async def give_up_places(self) -> None:
+        """Hold no more places than are in use, starting nothing any more. Raises LeaseLost, StoreUnavailable."""
+        running = len(self.running)
+        if self._share.due(running, running):
+            await self._share.ask(running, running, running)
+
+    def lease_lost(self) -> None:
+        """What is claimed here is another's now: start none of it, and cut what runs, since its results are refused."""
+        for claimed in self.stock:
+            self._accounts.release(claimed.account_id)
+        self.stock.clear()
+        for scope in self.running.values():
+            scope.cancel()
+        self._share.forget()
+        self.wake(look=True)
 
     def drop(self, batch_id: str) -> None:
         """Give back what is claimed of a batch and not started; it was closed. A claim that is on its way may still bring
@@ -128,16 +151,21 @@ class Pool:
     def _limit(self, now: float) -> float:
         """Return how many may run here now."""
         model = self._context.config.find_model(self.model_id)
-        if model is None or model.drain or self._recorder.full:
+        if model is None or model.drain or self._recorder.full or not self._lease.holds:
             return 0
+        return self._share.limit(model, self._room_for(model, now))
+
+    def _room_for(self, model: Model, now: float) -> float:
         self._room.note(room_for(model, self._context.load.interactive(self.model_id)), now)
-        held = self._held if self._context.store.shared else model.concurrency
-        return min(held, self._room.least(now))
+        return self._room.least(now)
+
+    def _startable(self, now: float) -> tuple[float, float]:
+        """Return how many requests the model's upstreams would take now, and by when that may change."""
+        return may_start([member.replica for member in self._context.executor.fleet.of(self.model_id)], now)
 
     def _free(self, now: float) -> tuple[float, float]:
         """Return how many more may be started now, and by when to look again."""
-        members = self._context.executor.fleet.of(self.model_id)
-        startable, again = may_start([member.replica for member in members], now)
+        startable, again = self._startable(now)
         free = min(self._limit(now) - len(self.running), startable)
         return max(0.0, free), min(self._room.rises_at(now), again if startable == 0 else math.inf)
 
@@ -155,26 +183,31 @@ class Pool:
         free, _ = self._free(now)
         while self.stock and free >= 1:
             claimed = self.stock.popleft()
-            self.running.add(claimed)
+            self.running[claimed] = trio.CancelScope()
             free -= 1
             self._attempts.start_soon(self._attempt, claimed)
 
     async def _attempt(self, claimed: Claimed) -> None:
-        try:
-            outcome = await run_attempt(claimed, self._context)
-        except trio.Cancelled:
-            self._recorder.put(cut_short(claimed, self._context.config.batches))
-            raise
-        finally:
-            self.running.discard(claimed)
-            self._accounts.release(claimed.account_id)
-        self._recorder.put(outcome)
+        with self.running[claimed]:
+            try:
+                outcome = await run_attempt(claimed, self._context)
+            except trio.Cancelled:
+                self._recorder.put(cut_short(claimed, self._context.config.batches))
+                raise
+            finally:
+                del self.running[claimed]
+                self._accounts.release(claimed.account_id)
+            self._recorder.put(outcome)
+            self._after(outcome)
+
+    def _after(self, outcome: Outcome) -> None:
+        """An attempt is over: start the next, and see to it that there will be more."""
         now = trio.current_time()
         if outcome.sent:
             self._rate, self._rate_at = self._decayed(now) + 1 / RATE_OVER_S, now
         if self.stock:
             self._start()
-        if len(self.stock) * 2 <= self._stock_wanted(now):
+        if len(self.stock) * 2 <= self._stock_wanted(now) or self._share.may_give_up(len(self.running)):
             self.wake()
 
     def _give_back(self, claimed: Claimed) -> None:
@@ -187,11 +220,13 @@ class Pool:
         """Claim what there is room for; return until when (trio's clock) nothing needs to be done."""
         now = trio.current_time()
         try:
+            if self._unsure:
+                await self._give_back_unknown()
             await self._look(now)
             self._sleeping = {lane: due for lane, due in self._sleeping.items() if due > now}
+            await self._ask_for_places(now)
             if len(self._sleeping) == len(self._lanes):
                 return min([self._look_at, *self._sleeping.values()])
-            await self._ask_for_places(now)
             free, again = self._free(now)
             wanted = free + self._stock_wanted(now) - len(self.stock) if free or self.running else 0
             if wanted >= 1 and self._context.store.has_room():
@@ -203,8 +238,11 @@ class Pool:
             self._stale = True
             return now + LOOK_AGAIN_S
         except LeaseLost:
-            await self._lease.renew_lost()
-            return now
+            self._share.ask_soon()
+            with suppress(StoreUnavailable):
+                await self._lease.renew()
+                return now
+            return now + LOOK_AGAIN_S
         return min([again, self._look_at, *self._sleeping.values()])
 
     async def _look(self, now: float) -> None:
@@ -256,13 +294,16 @@ class Pool:
         for account, count in reserved.items():
             self._accounts.reserve(account, count)
         got: list[Claimed] = []
+        daemon = self._lease.daemon
         try:
             # A claim that was cut could be done all the same, and nobody would know of its requests.
             with trio.fail_after(CLAIM_S, shield=True):
-                claim = await self._context.store.write(claims.claim, self._lease.daemon, takes, self._may_run)
-            got = claim.requests
-        except trio.TooSlowError:
-            raise StoreUnavailable("no answer to a claim") from None
+                claim = await self._context.store.write(claims.claim, daemon, takes, self._may_run)
+            if daemon == self._lease.daemon:  # else it was lost meanwhile, and what came with it
+                got = claim.requests
+        except (trio.TooSlowError, StoreUncertain) as error:
+            self._unsure = True
+            raise StoreUnavailable(f"no answer to a claim: {error}") from None
         finally:
             for account, count in (reserved - Counter(claimed.account_id for claimed in got)).items():
                 self._accounts.release(account, count)
@@ -283,19 +324,38 @@ class Pool:
         if not self._lanes:
             self._stale = True
 
+    async def _give_back_unknown(self) -> None:
+        """Have what the store holds for this daemon, and nobody here knows of, queued again. No claim is under way now."""
+        known = {claimed.number for claimed in (*self.stock, *self.running, *self._recorder.waiting())}
+        held = await self._context.store.write(leases.holdings, self._lease.daemon, self.model_id)
+        self._unsure = False
+        lost = [request for request in held if request.number not in known]
+        for request in lost:
+            self._recorder.put(given_back(request.as_claimed(self._lease.daemon, self.model_id)))
+        if lost:
+            log.warning("gave back what an unanswered claim had taken", model=self.model_id, count=len(lost))
+
     async def _ask_for_places(self, now: float) -> None:
         """Where daemons share the model's places, hold as many as can be used here."""
-        model = self._context.config.find_model(self.model_id)
-        if not self._context.store.shared or model is None or now < self._ask_at:
+        if not self._context.store.shared:
             return
-        self._ask_at = now + PLACES_S
-        in_use = len(self.running) + len(self.stock)
-        queued = sum(candidate.queued for candidate in self._lanes.values())
-        self._held = await self._context.store.write(
-            leases.hold_places,
-            self._lease.daemon,
-            self.model_id,
-            min(model.concurrency, in_use + queued),
-            model.concurrency,
-            in_use=in_use,
-        )
+        model = self._context.config.find_model(self.model_id)
+        concurrency = model.concurrency if model else 0
+        running, wanted = len(self.running), min(self._usable(now), concurrency)
+        if self._share.due(running, wanted):
+            room = self._room_for(model, now) if model else 0
+            await self._share.ask(running, wanted, min(concurrency, room))
+            if not self.running and not self._limit(now):
+                self.drop_all()  # it may take long until there are places again: others can run it
+
+    def _usable(self, now: float) -> int:
+        """Return how many places this daemon has a use for: what runs, and what it could start."""
+        model = self._context.config.find_model(self.model_id)
+        if model is None or model.drain or self._recorder.full:
+            return len(self.running)
+        queued: Counter[tuple[str, str]] = Counter()
+        for lane, candidate in self._lanes.items():
+            if lane not in self._sleeping:
+                queued[candidate.account.id, candidate.account.tier] += candidate.queued
+        more = sum(min(count, self._accounts.room(*owner, self)) for owner, count in queued.items())
+        return len(self.running) + int(min(len(self.stock) + more, self._startable(now)[0]))

@@ -11,12 +11,13 @@ import structlog
 import trio
 
 from fibatchd.context import Context
-from fibatchd.errors import StoreUnavailable
+from fibatchd.errors import LeaseLost, StoreUnavailable
 from fibatchd.scheduler.accounts import AccountLoad
 from fibatchd.scheduler.jobs import JobRunner
 from fibatchd.scheduler.lease import Lease
 from fibatchd.scheduler.pool import LOOK_IDLE_S, Pool
 from fibatchd.scheduler.recorder import Recorder
+from fibatchd.scheduler.share import PLACES_S
 from fibatchd.scheduler.sweeper import Sweeper, fail_lane, fail_owner, purge
 from fibatchd.store import claims
 from fibatchd.supervise import supervise
@@ -46,6 +47,7 @@ class Scheduler:
         called."""
         self.context.daemon = lambda: self.lease.daemon
         self.context.load.on_change = self._load_changed
+        self.lease.on_lost = self._lease_lost
         await self.lease.begin()
         try:
             async with trio.open_nursery() as recording:
@@ -60,6 +62,7 @@ class Scheduler:
                             yield self
                         finally:
                             claiming.cancel_scope.cancel()
+                    recording.start_soon(self._give_up_places)
                 recording.cancel_scope.cancel()
         finally:
             await self._write_the_rest()
@@ -106,6 +109,7 @@ class Scheduler:
             (purger.name, purger.run),
             ("work", self._listen_for_work),
             ("closed", self._listen_for_closed),
+            ("places", self._listen_for_places),
             ("endings", self._run_endings),
         ):
             await nursery.start(supervise, name, part)
@@ -133,6 +137,28 @@ class Scheduler:
                 for pool in self.pools.values():
                     pool.drop(batch_id)
 
+    async def _listen_for_places(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with self.context.store.listen("places") as told:
+            task_status.started()
+            async for message in told:
+                sender, _, model_id = message.partition(" ")
+                if int(sender) != self.lease.daemon and (pool := self.pools.get(model_id)) is not None:
+                    pool.places_moved()
+
+    async def _give_up_places(self) -> None:
+        """While this daemon stops, let others use its places as its last attempts end."""
+        while True:
+            try:
+                for pool in self.pools.values():
+                    await pool.give_up_places()
+            except (StoreUnavailable, LeaseLost) as error:
+                log.warning("places cannot be given up", error=str(error))
+            await trio.sleep(PLACES_S)
+
+    def _lease_lost(self) -> None:
+        for pool in self.pools.values():
+            pool.lease_lost()
+
     def _load_changed(self, model_id: str) -> None:
         if (pool := self.pools.get(model_id)) is not None:
             pool.wake()
@@ -149,13 +175,18 @@ class Scheduler:
             for what, ending in list(self._endings.items()):
                 try:
                     await ending()
+                except StoreUnavailable as error:
+                    log.warning("an ending waits for the store", error=str(error))  # its pool will ask for it again
                 finally:
                     del self._endings[what]
 
     async def _write_the_rest(self) -> None:
         """Write what the last attempts left, even when cancelled, but not for ever: a daemon must be able to stop."""
         with trio.move_on_after(FLUSH_S, shield=True) as scope:
-            await self.recorder.write_rest()
-            await self.lease.end()
+            try:
+                await self.recorder.write_rest()
+                await self.lease.end()
+            except StoreUnavailable as error:
+                log.warning("the lease is not given up, it will run out", error=str(error))
         if scope.cancelled_caught:
             log.error("stopped with outcomes unwritten; their requests run again when their leases end")

@@ -8,7 +8,7 @@ import structlog
 import trio
 
 from fibatchd.context import Context
-from fibatchd.domain.requests import Outcome
+from fibatchd.domain.requests import Claimed, Outcome
 from fibatchd.errors import StoreError, StoreUnavailable
 from fibatchd.store.record import record
 
@@ -32,6 +32,10 @@ class Recorder:
         """Hand over one outcome."""
         self._pending.append(outcome)
         self._work.set()
+
+    def waiting(self) -> list[Claimed]:
+        """Return the attempts whose outcomes are not known to be stored."""
+        return [outcome.claimed for outcome in self._pending]
 
     @property
     def full(self) -> bool:

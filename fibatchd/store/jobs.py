@@ -4,6 +4,7 @@ A job is leased like a request: when its daemon dies it is free again. Its effec
 of the handler's, which ends with `yield from done(job)`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fibatchd.ids import new_id
@@ -46,6 +47,21 @@ def take(kind: str, daemon: int) -> Script[Job | None]:
         )
     )
     return Job(row[0], row[1], row[2], row[3], daemon) if row else None
+
+
+def give_back(kind: str, daemon: int, known: Sequence[str]) -> Script[int]:
+    """Free jobs of a kind that a daemon holds besides the `known` ones (ids), their attempt not counted: it took them by
+    a call whose answer was lost. Returns how many."""
+    # Waits for such a call that the database may still be working on.
+    yield Query("SELECT 1 FROM daemons WHERE id = ? FOR UPDATE", (daemon,))
+    rows = yield Query(
+        "UPDATE jobs SET lease = NULL, attempts = attempts - 1 WHERE kind = ? AND lease = ? AND NOT id = ANY(?) "
+        "RETURNING id",
+        (kind, daemon, list(known)),
+    )
+    if rows:
+        yield Notify("jobs", kind)
+    return len(rows)
 
 
 def holds(job: Job) -> Script[bool]:

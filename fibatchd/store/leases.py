@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fibatchd.domain.requests import Failure
+from fibatchd.domain.requests import Claimed, Failure
 from fibatchd.store import spending
 from fibatchd.store.ending import Policy, finish_if_done
 from fibatchd.store.fence import pass_fence
@@ -42,11 +42,15 @@ class Peers:
 
 
 def renew(daemon: int, interactive: dict[str, int]) -> Script[Peers]:
-    """Renew all leases of this daemon, and publish its interactive requests in flight by model."""
+    """Renew all leases of this daemon, and publish its interactive requests in flight by model.
+
+    They may be past their deadline, for until another daemon takes them over nobody else runs what they are for: so an
+    outage of the database, however long, costs no attempt.
+    """
     ((now,),) = yield NOW
     rows = yield Query(
-        "UPDATE daemons SET deadline = ?, interactive = ? WHERE id = ? AND deadline > ? RETURNING id",
-        (now + LEASE_S, msgspec.json.encode(interactive).decode(), daemon, now),
+        "UPDATE daemons SET deadline = ?, interactive = ? WHERE id = ? AND deadline > 0 RETURNING id",
+        (now + LEASE_S, msgspec.json.encode(interactive).decode(), daemon),
     )
     others = yield Query("SELECT interactive FROM daemons WHERE id <> ? AND deadline > ?", (daemon, now))
     total: dict[str, int] = {}
@@ -59,16 +63,56 @@ def renew(daemon: int, interactive: dict[str, int]) -> Script[Peers]:
 def lost_daemons(*, all_of_them: bool = False) -> Script[list[int]]:
     """Return daemons whose deadline has passed; or all, for a store that one daemon alone may use, at its start."""
     ((now,),) = yield NOW
-    rows = yield Query("SELECT id FROM daemons WHERE deadline <= ? OR ? = 1", (now, int(all_of_them)))
+    rows = yield Query("SELECT id FROM daemons WHERE deadline <= ? OR ? = 1 ORDER BY id", (now, int(all_of_them)))
     return [daemon for (daemon,) in rows]
+
+
+def seize(daemon: int) -> Script[bool]:
+    """Take its leases from a daemon whose deadline has passed, for good. False where it renewed them meanwhile."""
+    ((now,),) = yield NOW
+    # No time is before 0: neither a renewal nor a claim that began earlier gets past this any more.
+    return bool(
+        (yield Query("UPDATE daemons SET deadline = 0 WHERE id = ? AND deadline <= ? RETURNING id", (daemon, now)))
+    )
 
 
 def forget(daemon: int) -> Script[None]:
     """Remove the row of a daemon that runs no request any more; the jobs and places that it holds are free again."""
     yield Query("DELETE FROM daemons WHERE id = ?", (daemon,))  # first: it waits for whoever is passing the fence
+    for (model,) in (yield Query("DELETE FROM places WHERE daemon = ? AND held > 0 RETURNING model", (daemon,))):
+        yield Notify("places", f"{daemon} {model}")
     yield Query("DELETE FROM places WHERE daemon = ?", (daemon,))
     for (kind,) in (yield Query("UPDATE jobs SET lease = NULL WHERE lease = ? RETURNING kind", (daemon,))):
         yield Notify("jobs", kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A request that a daemon holds by its lease, and the attempt that it is at."""
+
+    number: int
+    attempt: int
+    lane: int
+    batch_id: str
+    account_id: str
+
+    def as_claimed(self, daemon: int, model: str) -> Claimed:
+        """Return it as a claim of that daemon, good for giving back and not for running."""
+        return Claimed(
+            self.number, self.attempt, daemon, self.lane, self.batch_id, self.account_id, "", model, "", None, b""
+        )
+
+
+def holdings(daemon: int, model: str) -> Script[list[Holding]]:
+    """Return what a daemon holds of a model, for one that is not sure what it has claimed. It first waits for claims of
+    its own whose commit got no answer and which the database may still be working on."""
+    yield Query("SELECT 1 FROM daemons WHERE id = ? FOR UPDATE", (daemon,))
+    rows = yield Query(
+        "SELECT r.number, r.attempts, l.id, l.batch_id, l.account_id FROM requests r JOIN lanes l ON l.id = r.lane "
+        "WHERE r.lease = ? AND l.model = ?",
+        (daemon, model),
+    )
+    return [Holding(*row) for row in rows]
 
 
 _HELD = "SELECT r.number, l.batch_id FROM requests r JOIN lanes l ON l.id = r.lane WHERE r.lease = ? LIMIT ?"
@@ -147,12 +191,21 @@ def _count_lost(lost: list[Row], max_attempts: int, now: float) -> Script[None]:
         yield Notify("work", model)
 
 
-def hold_places(daemon: int, model: str, wanted: int, limit: int, *, in_use: int = 0) -> Script[int]:
-    """Ask for `wanted` of a model's `limit` places at the upstream, counted over all daemons; return how many this one
-    may use from now on. Below `in_use`, nothing more may start until so many have ended.
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Of a model's places at the upstream: how many this daemon may use from now on, and how many others hold."""
+
+    granted: int
+    others: int
+
+
+def hold_places(daemon: int, model: str, wanted: int, limit: int, *, in_use: int = 0) -> Script[Places]:
+    """Ask for `wanted` of a model's `limit` places, counted over all daemons. Below `in_use`, nothing more may start
+    until so many have ended.
 
     What others hold is never taken from them here, and places in use stay held: so the sum is within the limit at any
-    instant. Who holds more than its share shrinks at its own next calls. Raises LeaseLost.
+    instant. Who holds more than its share shrinks at its own next call. Others are told (channel "places": the sender's
+    id, a space, the model) when a call of theirs would now move places to where they are wanted. Raises LeaseLost.
     """
     yield from pass_fence(daemon)
     yield Query(
@@ -160,15 +213,23 @@ def hold_places(daemon: int, model: str, wanted: int, limit: int, *, in_use: int
         (model,),
     )
     yield Query("SELECT 1 FROM places WHERE model = ? AND daemon = 0 FOR UPDATE", (model,))
-    rows = yield Query("SELECT held, wanted FROM places WHERE model = ? AND daemon NOT IN (0, ?)", (model, daemon))
-    free = max(0, limit - sum(held for held, _ in rows))
-    granted: int = min(wanted, free, _share(limit, [wanted, *(want for _, want in rows)]))
+    rows = yield Query("SELECT daemon, held, wanted FROM places WHERE model = ? AND daemon <> 0", (model,))
+    before = next((held for who, held, _ in rows if who == daemon), 0)
+    others = [(held, want) for who, held, want in rows if who != daemon]
+    taken = sum(held for held, _ in others)
+    share = _share(limit, [wanted, *(want for _, want in others)])
+    granted: int = min(wanted, max(0, limit - taken), share)
+    held = max(granted, in_use)
     yield Query(
         "INSERT INTO places (model, daemon, held, wanted) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (model, daemon) DO UPDATE SET held = excluded.held, wanted = excluded.wanted",
-        (model, daemon, max(granted, in_use), wanted),
+        (model, daemon, held, wanted),
     )
-    return granted
+    left_some = held < before and any(mine < min(want, share) for mine, want in others)
+    lacks_some = granted < min(wanted, share) and any(mine > min(want, share) for mine, want in others)
+    if left_some or lacks_some:
+        yield Notify("places", f"{daemon} {model}")
+    return Places(granted, taken)
 
 
 def _share(limit: int, wants: list[int]) -> int:

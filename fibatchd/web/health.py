@@ -1,9 +1,15 @@
 """`/healthz`: the process lives; `/readyz`: it takes work. For load balancers and service managers, without a key."""
 
+import trio
 from quart import Blueprint, Response, request
 
+from fibatchd.errors import StoreUnavailable
+from fibatchd.store.interface import Query, Script
 from fibatchd.web.auth import public
 from fibatchd.web.front import front
+
+STORE_S = 2.0
+"""A probe waits no longer for the database."""
 
 blueprint = Blueprint("health", __name__)
 
@@ -24,7 +30,21 @@ async def alive() -> Response:
 @blueprint.get("/readyz")
 @public
 async def ready() -> Response:
-    """200 when new work is taken, 503 at start and while draining."""
-    if front().ready():
+    """200 when new work is taken, 503 at start, while draining, and while the database does not answer."""
+    if front().ready() and await _store_answers():
         return Response(b'{"status":"ready"}', content_type="application/json")
     return Response(b'{"status":"not ready"}', 503, content_type="application/json")
+
+
+def _ask() -> Script[None]:
+    yield Query("SELECT 1")
+
+
+async def _store_answers() -> bool:
+    with trio.move_on_after(STORE_S):
+        try:
+            await front().context.store.read(_ask)
+        except StoreUnavailable:
+            return False
+        return True
+    return False

@@ -11,7 +11,7 @@ from fibatchd.store.interface import Query
 
 
 async def places(store, who, wanted, limit=8, in_use=0, model="m"):
-    return await store.write(leases.hold_places, who, model, wanted, limit, in_use=in_use)
+    return (await store.write(leases.hold_places, who, model, wanted, limit, in_use=in_use)).granted
 
 
 async def held(store):
