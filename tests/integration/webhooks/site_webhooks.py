@@ -104,9 +104,11 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receiving(behaviour: Behaviour = accept, tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
+async def receiving(
+    behaviour: Behaviour = accept, *, tls: ssl.SSLContext | None = None, port: int = 0
+) -> AsyncIterator[Receiver]:
     """Serve an endpoint for as long as the block runs."""
-    listeners: list[Any] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    listeners: list[Any] = await trio.open_tcp_listeners(port, host="127.0.0.1")
     receiver = Receiver(listeners[0].socket.getsockname()[1], behaviour)
     if tls is not None:
         listeners = [trio.SSLListener(listener, tls) for listener in listeners]
