@@ -1,0 +1,93 @@
+"""A webhook receiver for tests of real daemons: a server in a thread of the test's own process, so that it outlives them."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Post:
+    """One delivery. `at` is the monotonic time when it was whole."""
+
+    at: float
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def event(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.body)
+        return found
+
+    @property
+    def id(self) -> str:
+        return self.headers["webhook-id"]
+
+
+class HookReceiver:
+    """Takes deliveries into `posts`. Answers `status`, after `wait` has been set."""
+
+    def __init__(self) -> None:
+        self.posts: list[Post] = []
+        self.status = 204
+        self.wait = threading.Event()
+        self.wait.set()
+        self._changed = threading.Condition()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
+
+    def _handler(outer) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                with outer._changed:
+                    outer.posts.append(Post(time.monotonic(), self.path, headers, body))
+                    outer._changed.notify_all()
+                outer.wait.wait(60)
+                self.send_response(outer.status)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler
+
+    def serve(self) -> None:
+        self._server.serve_forever(poll_interval=0.05)
+
+    def close(self) -> None:
+        self.wait.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def event_of(self, batch_id: str, timeout: float = 60) -> Post:
+        """The first delivery that tells of a batch, once there is one."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while True:
+                for post in self.posts:
+                    if post.event["data"].get("id") == batch_id:
+                        return post
+                left = deadline - time.monotonic()
+                assert left > 0, f"no event of {batch_id} came; {len(self.posts)} others did"
+                self._changed.wait(left)
+
+
+@contextmanager
+def hook_receiver() -> Iterator[HookReceiver]:
+    """Serve for as long as the block runs."""
+    receiver = HookReceiver()
+    thread = threading.Thread(target=receiver.serve, daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.close()
+        thread.join()
