@@ -24,8 +24,8 @@ def decoded(text: bytes, kind: type[T]) -> T:
         pass  # not JSON, or JSON with lone surrogates
     try:
         return msgspec.convert(rawjson.decode(text), kind)
-    except (msgspec.ValidationError, InvalidJson) as error:
-        raise BrokenReply(str(error)) from None
+    except (msgspec.ValidationError, InvalidJson, UnicodeEncodeError) as error:
+        raise BrokenReply(str(error)) from None  # the last: a member's very name is a lone surrogate
 
 
 def encoded(value: Mapping[str, Any]) -> bytes:
