@@ -99,12 +99,17 @@ class DaemonProcess(Process):
             time.sleep(0.02)  # another process' start can only be polled
         raise RuntimeError(f"the daemon did not become ready: {self.output()[-3000:]}")
 
-    def restart(self) -> "DaemonProcess":
-        """Start it again, on the same data, after it has ended."""
+    def start_again(self) -> "DaemonProcess":
+        """Start it again, on the same data, after it has ended; it may not be ready yet."""
         self.close()
         again: DaemonProcess = object.__new__(type(self))
         again.__dict__.update(self.__dict__)
         Process.__init__(again, *self.command("serve"), env=self.env, log=self.folder / "daemon.log")
+        return again
+
+    def restart(self) -> "DaemonProcess":
+        """Start it again, and wait until it takes work."""
+        again = self.start_again()
         again.wait_ready()
         return again
 

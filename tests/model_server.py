@@ -7,6 +7,9 @@ POST /control   {"rules": [{"match": text, "times": n, "action": {…}}], "delay
 GET  /log       [{"n", "at", "path", "model", "content", "action", "answer"}]
 GET  /stats     {"in_flight": {model: n}, "max_in_flight": {model: n}, "asked": n}
 
+A request is in flight from its arrival until its answer is ready, or its client's connection is gone, which is noticed at
+once.
+
 An action is one of: {"status": 503, "headers": {…}, "body": text}, {"close": "before" | "head" | "half"},
 {"body": text} (with status 200), {"hang": true}, {"delay": s}. A rule matches where its text occurs in the model's name
 or the last message.
@@ -14,10 +17,14 @@ or the last message.
 
 import argparse
 import json
+import math
 import random
 import re
+import socket
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import trio
@@ -81,13 +88,20 @@ class ModelServer:
         entry = {"n": len(self.log), "at": time.time(), "path": path, "model": model, "content": content}
         entry |= {"action": action, "answer": None}
         self.log.append(entry)
+        with self.counted(model):
+            delay = action.get("delay", self.delay)
+            wait = math.inf if action.get("hang") else delay * random.uniform(1 - self.jitter, 1 + self.jitter)
+            if wait and await client_left(stream, wait):
+                return False
+        # What follows may reach the client before this task runs again, and the client ask anew on another connection.
+        return await self.act(stream, request, content, action, entry)
+
+    @contextmanager
+    def counted(self, model: str) -> Iterator[None]:
         self.in_flight[model] += 1
         self.max_in_flight[model] = max(self.max_in_flight[model], self.in_flight[model])
         try:
-            delay = action.get("delay", self.delay)
-            if delay:
-                await trio.sleep(delay * random.uniform(1 - self.jitter, 1 + self.jitter))
-            return await self.act(stream, request, content, action, entry)
+            yield
         finally:
             self.in_flight[model] -= 1
 
@@ -101,8 +115,6 @@ class ModelServer:
     async def act(
         self, stream: trio.SocketStream, request: Any, content: str, action: dict[str, Any], entry: Any
     ) -> bool:
-        if action.get("hang"):
-            await trio.sleep_forever()
         if action.get("close") == "before":
             return False
         body = json.dumps(completion(request["model"], content, entry["n"])).encode()
@@ -141,6 +153,17 @@ class ModelServer:
         await event(stream, json.dumps(common | {"choices": [], "usage": whole["usage"]}))
         await event(stream, "[DONE]")
         await stream.send_all(b"0\r\n\r\n")
+
+
+async def client_left(stream: trio.SocketStream, wait: float) -> bool:
+    """Wait so long; whether the client closed its connection meanwhile."""
+    with trio.move_on_after(wait):
+        await trio.lowlevel.wait_readable(stream.socket)
+        with suppress(OSError):
+            if await stream.socket.recv(1, socket.MSG_PEEK):  # its next request, sent ahead
+                await trio.sleep_forever()
+        return True
+    return False
 
 
 def completion(model: str, content: str, n: int) -> dict[str, Any]:

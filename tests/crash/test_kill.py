@@ -62,7 +62,11 @@ def check(batch, found, log, requests: int) -> None:
     assert max(asked.values()) <= 8
     # Every attempt that was not answered for good was cut; one cut before it was sent is counted as well.
     assert batch["cost_unknown_attempts"] >= len(log) - requests
-    assert batch["usage"] == {"input_tokens": 10 * requests, "output_tokens": 5 * requests, "total_tokens": 15 * requests}
+    assert batch["usage"] == {
+        "input_tokens": 10 * requests,
+        "output_tokens": 5 * requests,
+        "total_tokens": 15 * requests,
+    }
     assert batch["cost_usd"] == pytest.approx(requests * 20 / 1e6)
 
 
