@@ -73,13 +73,13 @@ async function pagers() {
     for await (const one of pager) ids.push(one.id);
     return ids;
   };
-  const before = new Set(await all(client.files.list()));
+  const before = new Set(await all(client.files.list({ purpose: "batch" })));
   const made = [];
   for (let n = 0; n < 250; n++) {
     const file = await toFile(Buffer.from(line("a", "x")), `${n}.jsonl`);
     made.unshift((await client.files.create({ file, purpose: "batch" })).id);
   }
-  const pages = await all(client.files.list({ limit: 40 }));
+  const pages = await all(client.files.list({ purpose: "batch", limit: 40 }));
   assert.deepEqual(pages.filter((id) => !before.has(id)), made);
   const batches = [];
   for (const id of made.slice(0, 45)) batches.unshift((await create(id)).id);
