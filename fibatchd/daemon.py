@@ -31,6 +31,7 @@ from fibatchd.store.interface import Store
 from fibatchd.store.opening import open_store
 from fibatchd.supervise import supervise
 from fibatchd.upstream.fleet import Fleet
+from fibatchd.upstream.load_probe import LoadProbe
 from fibatchd.web.app import Api, create_app
 from fibatchd.web.guards import Limits
 from fibatchd.web.listeners import open_listeners, urls
@@ -148,6 +149,8 @@ class Daemon:
         app = create_app(context, self._plugins, ready=lambda: self._ready)
         async with trio.open_nursery() as services:
             await services.start(supervise, context.bookkeeper.name, context.bookkeeper.run)
+            probe = LoadProbe(context.executor.fleet, context.load.report)
+            await services.start(supervise, probe.name, probe.run)
             for found in self._plugins.hook.fibatchd_services(context=context):
                 for service in found:
                     await services.start(supervise, service.name, service.run)

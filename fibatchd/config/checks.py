@@ -146,7 +146,9 @@ def _check_upstream(upstream: Table, model: Table, path: KeyPath, known: Collect
     if (url := upstream.get("metrics_url")) is not None:
         parts = _split_url(url)
         if parts is None or parts.scheme not in ("http", "https"):
-            yield Problem((*path, "metrics_url"), "is not an address: write http://host:port/metrics", True)
+            yield Problem((*path, "metrics_url"), "is not an address: write http://host:port/metrics", "@" not in url)
+        elif parts.username is not None:
+            yield Problem((*path, "metrics_url"), "holds credentials, which are not sent")
 
 
 def _check_upstream_url(url: str, protocol: str, path: KeyPath) -> Iterator[Problem]:

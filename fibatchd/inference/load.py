@@ -1,7 +1,7 @@
 """How many interactive requests are on each model: what batch work yields to.
 
-Three sources add up: the calls that this process serves, those that the other daemons on the database serve, and what
-an upstream's own metrics report of clients that are not ours.
+To the calls that this process serves come those that the other daemons on the database serve; or, where it is more, what
+an upstream's own metrics report of everybody else, the other daemons included.
 """
 
 from collections import Counter
@@ -35,8 +35,8 @@ class Load:
             self.on_change(model_id)
 
     def interactive(self, model_id: str) -> int:
-        """Return the requests on a model that are no batch's, as far as is known."""
-        return self._own[model_id] + self._peers.get(model_id, 0) + self._reported.get(model_id, 0)
+        """Return the requests on a model that batches of this process yield to, as far as is known."""
+        return self._own[model_id] + max(self._peers.get(model_id, 0), self._reported.get(model_id, 0))
 
     def own(self) -> dict[str, int]:
         """Return what this process serves, for its peers to know; models without any are left out."""
@@ -50,7 +50,7 @@ class Load:
                 self.on_change(model_id)
 
     def report(self, model_id: str, count: int) -> None:
-        """Set what a model's upstreams serve besides the requests sent from here and from the peers; 0: nothing known."""
+        """Set what a model's upstreams serve besides the requests sent from here; 0: nothing known."""
         if self._reported.get(model_id, 0) != count:
             self._reported[model_id] = count
             self.on_change(model_id)

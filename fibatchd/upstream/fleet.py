@@ -1,6 +1,6 @@
 """The upstreams of all models: their clients and their state, kept in step with the configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fibatchd.config import Config, Upstream
@@ -28,6 +28,12 @@ class Fleet:
     def of(self, model_id: str) -> Sequence[Member]:
         """Return a model's members, () where it is gone."""
         return self._members.get(model_id, ())
+
+    def members(self) -> Iterator[tuple[str, Member]]:
+        """Give all members, each with its model's id."""
+        for model_id, members in self._members.items():
+            for member in members:
+                yield model_id, member
 
     async def update(self, config: Config) -> None:
         """Follow a new configuration; members that are gone finish what runs on them."""
@@ -57,19 +63,23 @@ class Fleet:
 
 
 def client_for(upstream: Upstream) -> UpstreamClient | Echo:
-    """Return a client that speaks to this upstream, with its key in the header that its protocol wants."""
+    """Return a client that speaks to this upstream."""
     if upstream.is_echo:
         return Echo(upstream.delay_s)
-    headers = dict(upstream.headers)
-    if upstream.api_key is not None:
-        if upstream.protocol == "anthropic":
-            headers = {"x-api-key": upstream.api_key} | headers
-        else:
-            headers = {"authorization": f"Bearer {upstream.api_key}"} | headers
     return UpstreamClient(
         upstream.url,
         ca_file=str(upstream.ca_file) if upstream.ca_file else None,
-        headers=headers,
+        headers=headers_for(upstream),
         max_connections=upstream.max_connections,
         connect_timeout=upstream.connect_timeout_s,
     )
+
+
+def headers_for(upstream: Upstream) -> dict[str, str]:
+    """Return the headers that an upstream wants with every request, its key in the one that its protocol has for it."""
+    headers = dict(upstream.headers)
+    if upstream.api_key is None:
+        return headers
+    if upstream.protocol == "anthropic":
+        return {"x-api-key": upstream.api_key} | headers
+    return {"authorization": f"Bearer {upstream.api_key}"} | headers

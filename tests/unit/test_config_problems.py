@@ -116,6 +116,7 @@ MALFORMED = [
          "models[0].upstreams[0].headers.X-Secret: the value is not a header's value: visible ASCII characters and spaces",
          "models[0].upstreams[0].headers.\"a b\": \"a b\" is not a header's name"]),
     (f"{MODEL}{UPSTREAM}metrics_url = '/metrics'\n", ['models[0].upstreams[0].metrics_url: "/metrics" is not an address: write http://host:port/metrics']),
+    (f"{MODEL}{UPSTREAM}metrics_url = 'http://u:secret@h/metrics'\n", ["models[0].upstreams[0].metrics_url: holds credentials, which are not sent"]),
     (f"{MODEL}{UPSTREAM}ca_file = '/no/such'\n",
         ["models[0].upstreams[0].ca_file: goes with an https:// url only", 'models[0].upstreams[0].ca_file: "/no/such" cannot be read: No such file or directory']),
     (f"{MODEL}[[models.upstreams]]\nurl = 'https://h/v1'\nca_file = '/dev/null'\n", ['models[0].upstreams[0].ca_file: "/dev/null" holds no PEM certificates']),

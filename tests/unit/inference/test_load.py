@@ -15,13 +15,14 @@ def load(told):
     return Load(told.append)
 
 
-def test_the_sources_add_up(load):
-    load.set_peers({"a": 2, "b": 1})
+def test_what_the_upstream_reports_includes_the_peers(load):
+    load.set_peers({"a": 2, "b": 1, "d": 3})
     load.report("a", 4)
+    load.report("d", 1)
     with load.enter("a"), load.enter("a"):
-        assert (load.interactive("a"), load.interactive("b"), load.interactive("c")) == (8, 1, 0)
+        assert (load.interactive("a"), load.interactive("b"), load.interactive("c")) == (6, 1, 0)
         assert load.own() == {"a": 2}
-    assert load.interactive("a") == 6
+    assert (load.interactive("a"), load.interactive("d")) == (4, 3)
     assert load.own() == {}
 
 
