@@ -14,6 +14,7 @@ import httpx2
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-llm" / "bin" / "python"
+INSTALLED = ROOT / ".venv-llm" / ".installed"
 MODEL = "smollm2"
 START_S = 120
 _FIND = (
