@@ -14,6 +14,8 @@ from fibatchd.inference.bookkeeping import Bookkeeper
 from fibatchd.inference.endpoint import Endpoints
 from fibatchd.inference.execute import Executor
 from fibatchd.inference.load import Load
+from fibatchd.inference.tally import Tally
+from fibatchd.metrics import Metric
 from fibatchd.store.admission import IdempotencyKey, Limits
 from fibatchd.store.ending import BatchHook, Policy
 from fibatchd.store.interface import Store
@@ -86,11 +88,15 @@ class Context:
     """What the end of a batch is called in events, by its API; `{status}` stands for the final status."""
     on_end: list[BatchHook] = field(default_factory=list)
     on_delete: list[BatchHook] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    """How attempts ended, of batches and of interactive calls."""
+    metrics: list[Metric] = field(default_factory=list)
+    """What plugins count: each adds its own, and the metrics page shows them beside the core's."""
     bookkeeper: Bookkeeper = field(init=False)
     """Records what interactive calls have spent; a service that the daemon runs."""
 
     def __post_init__(self) -> None:
-        self.bookkeeper = Bookkeeper(self.store)
+        self.bookkeeper = Bookkeeper(self.store, self.tally)
 
     @property
     def policy(self) -> Policy:

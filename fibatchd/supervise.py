@@ -3,6 +3,7 @@
 The first start is different: a part that cannot start at all stops whoever starts it.
 """
 
+from collections import Counter
 from collections.abc import Awaitable
 from typing import Protocol
 
@@ -14,6 +15,10 @@ log = structlog.get_logger()
 FIRST_S = 0.5
 CAP_S = 30.0
 STABLE_S = 60.0  # a part that ran for so long starts anew without the backoff it had
+
+
+restarts: Counter[tuple[str]] = Counter()
+"""How often each part, by its name, was started again since this process began: a fault of ours each time."""
 
 
 class Part(Protocol):
@@ -53,5 +58,6 @@ async def supervise(name: str, part: Part, *, task_status: trio.TaskStatus[None]
             log.exception("part crashed", part=name, again_in=wait)
         if trio.current_time() - began > STABLE_S:
             wait = FIRST_S
+        restarts[name,] += 1
         await trio.sleep(wait)
         wait = min(wait * 2, CAP_S)

@@ -9,8 +9,9 @@ import trio
 
 from fibatchd.errors import StoreUnavailable
 from fibatchd.inference.execute import Attempt
+from fibatchd.inference.tally import Tally
 from fibatchd.store.interface import Store
-from fibatchd.store.spending import Spent, record_interactive
+from fibatchd.store.spending import INTERACTIVE, Spent, record_interactive
 
 RETRY_S = 1.0
 FLUSH_S = 5.0
@@ -24,8 +25,9 @@ class Bookkeeper:
 
     name = "bookkeeper"
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, tally: Tally | None = None) -> None:
         self._store = store
+        self._tally = tally or Tally()
         self._waiting: dict[tuple[str, str], Spent] = {}
         self._under_way: dict[tuple[str, str], Spent] = {}
         self._work = trio.Event()
@@ -34,6 +36,7 @@ class Bookkeeper:
         """Note how an attempt at an interactive call ended. One that reached no upstream spent nothing."""
         if not attempt.sent:
             return
+        self._tally.count(model_id, INTERACTIVE, attempt)
         spent = self._waiting.setdefault((account_id, model_id), Spent())
         spent.attempts += 1
         if attempt.cost is None:

@@ -253,6 +253,8 @@ class Pool:
         found, store_now = await self._context.store.read(claims.candidates, self.model_id)
         self._lanes = {candidate.lane: candidate for candidate in found if self._sort(candidate, store_now)}
         self._sleeping = {lane: due for lane, due in self._sleeping.items() if lane in self._lanes}
+        still = {candidate.batch_id for candidate in found}
+        self.waiting = {batch_id: why for batch_id, why in self.waiting.items() if batch_id in still}
         self._look_at = now + (LOOK_AGAIN_S if found else LOOK_IDLE_S)
 
     def _sort(self, candidate: Candidate, now: float) -> bool:

@@ -53,6 +53,8 @@ class Scheduler:
             async with trio.open_nursery() as recording:
                 await recording.start(supervise, "recorder", self.recorder.run)
                 await recording.start(supervise, "lease", self.lease.run)
+                failures = self.recorder.failures
+                await recording.start(supervise, failures.name, failures.run)
                 async with trio.open_nursery() as attempts:
                     self._attempts = attempts
                     async with trio.open_nursery() as claiming:

@@ -10,7 +10,10 @@ import trio
 from fibatchd.context import Context
 from fibatchd.domain.requests import Claimed, Outcome
 from fibatchd.errors import StoreError, StoreUnavailable
+from fibatchd.metrics import Distribution
+from fibatchd.scheduler.failures import Failures
 from fibatchd.store.record import record
+from fibatchd.store.spending import BATCH
 
 log = structlog.get_logger()
 
@@ -18,6 +21,7 @@ GROUP_MAX = 256
 BACKLOG_MAX = 4 * GROUP_MAX
 RETRY_FIRST_S = 0.1
 RETRY_CAP_S = 5.0
+GROUP_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, GROUP_MAX)
 
 
 class Recorder:
@@ -27,6 +31,9 @@ class Recorder:
         self._context = context
         self._pending: list[Outcome] = []
         self._work = trio.Event()
+        self.failures = Failures()
+        self.groups = Distribution(GROUP_BOUNDS)
+        """How many outcomes one transaction recorded."""
 
     def put(self, outcome: Outcome) -> None:
         """Hand over one outcome."""
@@ -82,4 +89,12 @@ class Recorder:
             else:
                 if accepted < len(group):
                     log.warning("results refused: their leases were lost", count=len(group) - accepted)
+                self._count(group)
                 return
+
+    def _count(self, group: list[Outcome]) -> None:
+        self.groups.observe(len(group))
+        for outcome in group:
+            if outcome.sent:
+                self._context.tally.count(outcome.claimed.model, BATCH, outcome)
+            self.failures.note(outcome)

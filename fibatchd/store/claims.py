@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.requests import Claimed
+from fibatchd.store import transitions
 from fibatchd.store.accounts import ACCOUNT_WIDTH, account_from, key_from
 from fibatchd.store.fence import pass_fence
 from fibatchd.store.interface import NOW, Many, Query, Row, Script
@@ -17,7 +18,8 @@ from fibatchd.store.spending import utc_day
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A lane that has queued requests, and all that decides whether they may run. `spent` is today's, in pico-USD."""
+    """A lane that has queued requests, and all that decides whether they may run. `begun` tells whether the
+    batch has had a request claimed already; `spent` is today's, in pico-USD."""
 
     lane: int
     queued: int
@@ -25,6 +27,7 @@ class Candidate:
     batch_id: str
     endpoint: str
     options: str | None
+    begun: bool
     account: Account
     key: Key
     spent: int
@@ -41,7 +44,7 @@ class Claim:
 
 
 _CANDIDATES = """
-SELECT l.id, l.queued, l.model, b.id, b.endpoint, b.options,
+SELECT l.id, l.queued, l.model, b.id, b.endpoint, b.options, b.in_progress_at,
     CAST((SELECT COALESCE(SUM(s.cost), 0) FROM spending s WHERE s.account_id = b.account_id AND s.day = ?) AS BIGINT),
     a.id, a.name, a.tier, a.status, a.quota, a.quota_set, a.created_at,
     k.id, k.account_id, k.prefix, k.created_at, k.expires_at, k.revoked_at, k.models
@@ -54,10 +57,10 @@ _OF_LANES = _CANDIDATES.format(which="l.id = ANY(?)") + "FOR UPDATE OF b"
 
 
 def _candidate(row: Row) -> Candidate:
-    lane, queued, model, batch_id, endpoint, options, spent, *owner = row
+    lane, queued, model, batch_id, endpoint, options, begun_at, spent, *owner = row
     account = account_from(tuple(owner[:ACCOUNT_WIDTH]))
     key = key_from(tuple(owner[ACCOUNT_WIDTH:]))
-    return Candidate(lane, queued, model, batch_id, endpoint, options, account, key, int(spent))
+    return Candidate(lane, queued, model, batch_id, endpoint, options, begun_at is not None, account, key, int(spent))
 
 
 def candidates(model: str) -> Script[tuple[list[Candidate], float]]:
@@ -143,3 +146,5 @@ def _count(claimed: list[tuple[Candidate, int, int]], now: float) -> Script[None
         "status = CASE status WHEN 'validating' THEN 'in_progress' ELSE status END WHERE id = ?",
         [(n, n, now, batch) for batch, n in by_batch.items()],
     )
+    for batch_id, account_id in sorted({(c.batch_id, c.account.id) for c, _, _ in claimed if not c.begun}):
+        yield transitions.begun(batch_id, account_id)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 from fibatchd.domain import states
 from fibatchd.domain.batches import Batch
-from fibatchd.store import jobs
+from fibatchd.store import jobs, transitions
 from fibatchd.store.interface import NOW, Notify, Query, Script
 
 BatchHook = Callable[[Batch], Script[None]]
@@ -112,6 +112,7 @@ def finish_if_done(batch_ids: Sequence[str], policy: Policy, now: float) -> Scri
                 yield Query(
                     "UPDATE batches SET status = ?, finalizing_at = ? WHERE id = ?", (states.FINALIZING, now, batch.id)
                 )
+                yield transitions.finalizing(batch)
             yield from jobs.enqueue(batch.finalizer, batch.id, now, unique=True)
         else:
             yield from end(batch, policy, now)
@@ -134,6 +135,8 @@ def end(batch: Batch, policy: Policy, now: float) -> Script[None]:
     yield Query(
         "UPDATE idempotency SET forget_at = ? WHERE batch_id = ?", (now + policy.idempotency_retention_s, batch.id)
     )
+    ended = Batch(*rows[0])
     for hook in policy.on_end:
-        yield from hook(Batch(*rows[0]))
+        yield from hook(ended)
+    yield transitions.ended(ended)
     yield Notify("batches", batch.id)

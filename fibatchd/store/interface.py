@@ -41,10 +41,12 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Tell every listener of a channel, on every daemon, once the transaction is committed; at least once, unordered."""
+    """Tell every listener of a channel, on every daemon, once the transaction is committed; at least once, unordered. With
+    `here`, only those of this process."""
 
     channel: str
     payload: str = ""
+    here: bool = False
 
 
 @dataclass(frozen=True, slots=True)

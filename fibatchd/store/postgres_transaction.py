@@ -88,8 +88,8 @@ class Transaction(Generic[T]):
         try:
             await raw.execute(begin)
             self.result = await body()
-            if self.notes:
-                await raw.fetch(_NOTIFY, [n.channel for n in self.notes], [n.payload for n in self.notes])
+            if outward := [note for note in self.notes if not note.here]:
+                await raw.fetch(_NOTIFY, [n.channel for n in outward], [n.payload for n in outward])
             self.committing = True
             await raw.execute("COMMIT")
         except Exception:

@@ -11,13 +11,15 @@ from fibatchd.web.exchange import Exchange
 from fibatchd.web.front import Front
 from fibatchd.web.guards import ErrorBody, GuardedQuart
 from fibatchd.web.inline import InlineBatches
+from fibatchd.web.traffic import Traffic
 
 
 class Api(GuardedQuart):
-    """The app. `error_body` writes the errors that are answered below it, in the same shapes."""
+    """The app. `error_body` writes the errors that are answered below it, in the same shapes; `traffic` counts."""
 
     asgi_http_class = Exchange
     error_body: ErrorBody
+    traffic: Traffic
 
 
 def create_app(context: Context, plugins: Plugins, *, ready: Callable[[], bool]) -> Api:
@@ -25,7 +27,8 @@ def create_app(context: Context, plugins: Plugins, *, ready: Callable[[], bool])
     app = Api("fibatchd", static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
-    app.extensions["fibatchd"] = Front(context, ready)
+    app.extensions["fibatchd"] = front = Front(context, ready)
+    app.traffic = front.traffic
     errors = ErrorAnswers(plugins.hook.fibatchd_error_shapes())
     app.error_body = errors.body
     app.register_error_handler(Exception, errors.handle)

@@ -12,6 +12,7 @@ from quart import Request, request
 from quart_trio.asgi import TrioASGIHTTPConnection
 
 from fibatchd.errors import FibatchdError
+from fibatchd.web.front import Front
 
 log = structlog.get_logger(__name__)
 
@@ -49,19 +50,22 @@ class Exchange(TrioASGIHTTPConnection):
                     # Headers are out: all that can still be told is that the answer is not whole, by cutting it.
                     log.warning("answer cut short", reason=str(error), path=request.path)
         finally:
-            _log(request, status, time.monotonic() - began, whole=whole)
+            self._note(request, status, time.monotonic() - began, whole=whole)
         nursery.cancel_scope.cancel()
 
-
-def _log(request: Request, status: int, seconds: float, *, whole: bool) -> None:
-    rule = request.url_rule
-    quiet = request.scope["state"].get("quiet", False)
-    (log.debug if quiet else log.info)(
-        "request",
-        method=request.method,
-        path=rule.rule if rule is not None else request.path[:200],
-        status=status,
-        whole=whole,
-        ms=round(seconds * 1000, 1),
-        account=request.scope["state"].get("account"),
-    )
+    def _note(self, request: Request, status: int, seconds: float, *, whole: bool) -> None:
+        """Count the request, and write its line."""
+        route = request.url_rule.rule if request.url_rule is not None else None
+        front: Front = self.app.extensions["fibatchd"]
+        front.traffic.count(request.method, route, status, seconds)
+        state = request.scope["state"]
+        (log.debug if state.get("quiet", False) else log.info)(
+            "request",
+            method=request.method,
+            path=route or request.path[:200],
+            status=status,
+            whole=whole,
+            ms=round(seconds * 1000, 1),
+            client=request.remote_addr,
+            account=state.get("account"),
+        )

@@ -10,6 +10,7 @@ from fibatchd.context import Context
 from fibatchd.errors import ApiError
 from fibatchd.web.exports import Digests
 from fibatchd.web.guards import BodyBudget
+from fibatchd.web.traffic import Traffic
 
 MAX_CALL_BYTES = 32 * 2**20
 """An interactive call's body."""
@@ -24,6 +25,7 @@ class Front:
         self.context = context
         self.ready = ready
         self.digests = Digests()
+        self.traffic = Traffic()
         self._creates_bound = context.config.server.max_buffered_body_bytes
         self._creates = BodyBudget(self._creates_bound)
         self._calls = BodyBudget(MAX_CALLS_BYTES)

@@ -15,6 +15,7 @@ from hypercorn.typing import ASGIFramework
 
 from .forwarded import TrustedProxies
 from .guards import Connection, Context, ErrorBody, Limits, openai_error
+from .traffic import Traffic
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +50,7 @@ async def serve(
     tls: Tls | None = None,
     error_body: ErrorBody = openai_error,
     trusted_proxies: Iterable[str] = (),
+    traffic: Traffic | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `app` until `shutdown` is set and what was running has been answered; takes over the listeners.
@@ -57,8 +59,9 @@ async def serve(
     drained   where given, those connections stay open until it is set, too: for a caller with work of its own to end
     grace_s   seconds from `shutdown` until what has not ended is cut
     tls       for TCP listeners; a unix socket is never spoken TLS to
+    traffic   counts connections, and what is answered below the app
     """
-    context = Context(app, limits or Limits(), error_body, TrustedProxies(trusted_proxies))
+    context = Context(app, limits or Limits(), error_body, TrustedProxies(trusted_proxies), traffic)
     _allow_open_files(2 * context.limits.max_connections)
     async with _lifespan(context), trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:

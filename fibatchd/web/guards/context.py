@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import structlog
@@ -13,7 +13,9 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework
 from structlog.contextvars import bind_contextvars
 
+from fibatchd.metrics import Labels
 from fibatchd.web.forwarded import TrustedProxies
+from fibatchd.web.traffic import Traffic
 
 from .limits import ErrorBody, Limits
 
@@ -59,13 +61,22 @@ class Held(Protocol):
 class Context(WorkerContext):
     """Shared state. A connection is idle unless a request of it is being answered."""
 
-    def __init__(self, app: ASGIFramework, limits: Limits, error_body: ErrorBody, trusted: TrustedProxies) -> None:
+    def __init__(
+        self,
+        app: ASGIFramework,
+        limits: Limits,
+        error_body: ErrorBody,
+        trusted: TrustedProxies,
+        traffic: Traffic | None = None,
+    ) -> None:
         super().__init__(max_requests=None)
         self.app = Application(app)
         self.config = hypercorn_config(limits)
         self.limits = limits
         self.error_body = error_body
         self.trusted = trusted
+        self.traffic = traffic or Traffic()
+        self.traffic.connections = self._counted
         self._idle: dict[Held, None] = {}  # the longest idle first
         self._busy: set[Held] = set()
         self._waiters = trio.lowlevel.ParkingLot()
@@ -95,6 +106,9 @@ class Context(WorkerContext):
         self._busy.discard(connection)
         if not self._busy:
             self._waiters.unpark_all()
+
+    def _counted(self) -> Mapping[Labels, int]:
+        return {("idle",): len(self._idle), ("busy",): len(self._busy)}
 
     async def drain(self, drained: trio.Event | None) -> None:
         """From now on requests are answered 503. Returns when the running ones have been answered and `drained`, where

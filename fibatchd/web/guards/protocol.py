@@ -145,6 +145,7 @@ class GuardedProtocol(H11Protocol):
         request_id = self._request_id or new_request_id()
         path = self._path()
         log.info("request refused", status=refused.status, reason=refused.message, request_id=request_id, path=path)
+        self.context.traffic.refuse(refused.status)
         body = self.context.error_body(path, refused.status, refused.message, request_id)
         headers = [
             (b"content-type", b"application/json"),

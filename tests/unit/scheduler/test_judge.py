@@ -14,7 +14,7 @@ from fibatchd.store.claims import Candidate
 NOW = 1000.0
 ACCOUNT = Account("acct_1", "n", "pro", "active", None, False, 0.0)
 KEY = Key("key_1", "acct_1", "hyi-12345678", 0.0, None, None, None)
-CANDIDATE = Candidate(1, 10, "m", "batch_1", CHAT_COMPLETIONS, None, ACCOUNT, KEY, 0)
+CANDIDATE = Candidate(1, 10, "m", "batch_1", CHAT_COMPLETIONS, None, False, ACCOUNT, KEY, 0)
 CONFIG = config.parse("""
     [batches]
     create_tiers = ["pro", "internal"]
