@@ -24,6 +24,8 @@ DELIVERED = "delivered"
 FAILED = "failed"
 ABANDONED = "abandoned"
 
+GONE = "The endpoint answered 410 Gone"
+
 MOST_ATTEMPTS_KEPT = 32
 """Attempts of one event that are listed: redelivered again and again, it forgets its oldest."""
 
@@ -140,13 +142,13 @@ AND (lease = ? AND NOT id = ANY(?) OR NOT EXISTS (SELECT 1 FROM daemons d WHERE 
 """
 # Leased events come first in their endpoint's queue, and so take up its places.
 _DUE = """
-SELECT q.id FROM (
+SELECT q.id, COALESCE(w.failing, 0) FROM (
     SELECT id, account_id, lease, due_at,
         ROW_NUMBER() OVER (PARTITION BY account_id ORDER BY lease IS NULL, due_at, id) AS place
     FROM webhook_events WHERE due_at <= ?
 ) q LEFT JOIN webhooks w ON w.account_id = q.account_id
 WHERE q.lease IS NULL AND q.place <= CASE WHEN w.failing = 1 THEN 1 ELSE ? END
-ORDER BY COALESCE(w.failing, 0), q.place, q.due_at LIMIT ?
+ORDER BY 2, q.place, q.due_at LIMIT ?
 """
 _LEASE = f"""
 UPDATE webhook_events SET lease = ? WHERE id IN (SELECT id FROM webhook_events WHERE id = ANY(?)
@@ -154,9 +156,18 @@ UPDATE webhook_events SET lease = ? WHERE id IN (SELECT id FROM webhook_events W
 """
 
 
-def take(daemon: int, held: Sequence[str], most: int, most_each: int) -> Script[Taken]:
-    """Lease up to `most` events that are due, of each account no more than `most_each` at once over all daemons, and one
-    where its last delivery failed. Those that deliver well come first.
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many events may be taken: in all, of webhooks whose last delivery failed, and (counting those that are on their
+    way, over all daemons) of one webhook. One that fails has its events delivered one by one."""
+
+    total: int
+    failing: int
+    each: int
+
+
+def take(daemon: int, held: Sequence[str], room: Room) -> Script[Taken]:
+    """Lease events that are due, within `room`; those of webhooks that work come first.
 
     `held` are the events that this daemon is delivering: what else is leased to it, it does not know of (a commit of which
     it never heard), and that is free again. Raises LeaseLost.
@@ -164,8 +175,11 @@ def take(daemon: int, held: Sequence[str], most: int, most_each: int) -> Script[
     now = yield from pass_fence(daemon)
     yield Query(_SORT_OUT, (daemon, list(held)))
     rows: list[Row] = []
-    if due := (yield Query(_DUE, (now, most_each, most))):
-        rows = yield Query(_LEASE, (daemon, [event_id for (event_id,) in due], now))
+    due = yield Query(_DUE, (now, room.each, room.total))
+    good = [event_id for event_id, failing in due if not failing]
+    failing = [event_id for event_id, failing in due if failing]
+    if chosen := good + failing[: room.failing]:
+        rows = yield Query(_LEASE, (daemon, chosen, now))
     events = sorted((Event(*row) for row in rows), key=lambda event: (event.due_at, event.id))
     deliveries = yield from _with_webhooks(events, daemon)
     ((soonest,),) = yield Query("SELECT MIN(due_at) FROM webhook_events WHERE due_at > ?", (now,))
@@ -192,7 +206,7 @@ def record(delivery: Delivery, attempt: Attempt, wait: float | None) -> Script[E
     Returns the event as it is then. None where it is no longer this daemon's to record: taken over, or removed.
     """
     event = delivery.event
-    yield from registry.note_outcome(event.account_id, failing=not attempt.delivered)
+    yield from registry.note_outcome(delivery.webhook, failing=not attempt.delivered)
     ((now,),) = yield NOW
     status, due_at = DELIVERED, None
     if not attempt.delivered:
@@ -208,9 +222,11 @@ def record(delivery: Delivery, attempt: Attempt, wait: float | None) -> Script[E
     )
     if row is None:
         return None
-    yield from _note_attempt(event.id, Event(*row).attempts, attempt)
-    if attempt.gone:
-        yield from _disable(delivery.webhook)
+    recorded = Event(*row)
+    yield from _note_attempt(event.id, recorded.attempts, attempt)
+    if not attempt.gone:
+        return recorded
+    yield from registry.disable(delivery.webhook, GONE)
     return (yield from get(event.account_id, event.id))
 
 
@@ -221,12 +237,12 @@ def test_event(account_id: str, now: float) -> Event:
 
 def record_test(webhook: Webhook, event: Event, attempt: Attempt) -> Script[Event]:
     """Store a test's event with what came of its one attempt, and return it as it is then."""
-    yield from registry.note_outcome(webhook.account_id, failing=not attempt.delivered)
+    yield from registry.note_outcome(webhook, failing=not attempt.delivered)
     event = replace(event, status=DELIVERED if attempt.delivered else FAILED, attempts=1, tries=1)
     yield from _insert(event)
     yield from _note_attempt(event.id, event.attempts, attempt)
     if attempt.gone:
-        yield from _disable(webhook)
+        yield from registry.disable(webhook, GONE)
     return event
 
 
@@ -245,10 +261,6 @@ def _note_attempt(event_id: str, number: int, attempt: Attempt) -> Script[None]:
         yield Query(
             "DELETE FROM webhook_attempts WHERE event_id = ? AND number <= ?", (event_id, number - MOST_ATTEMPTS_KEPT)
         )
-
-
-def _disable(webhook: Webhook) -> Script[None]:
-    yield from registry.disable(webhook.account_id, webhook.url, "The endpoint answered 410 Gone")
 
 
 def get(account_id: str, event_id: str) -> Script[Event | None]:

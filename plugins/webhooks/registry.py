@@ -1,7 +1,4 @@
-"""Scripts on webhooks: an account's one endpoint, its secrets, and whether it is disabled.
-
-Who changes a webhook and its events in one transaction locks the webhook first, so that no two wait for each other.
-"""
+"""Scripts on webhooks: an account's one endpoint, its secrets, and whether it is disabled."""
 
 from dataclasses import dataclass
 
@@ -9,12 +6,16 @@ from fibatchd.plugin_api import NOW, Query, Row, Script, one
 
 from .signing import Ring, decode_ring, encode_ring, new_secret, rotated
 
-COLUMNS = "account_id, url, secrets, created_at, updated_at, disabled_at, disabled_reason"
+COLUMNS = "account_id, url, secrets, created_at, updated_at, disabled_at, disabled_reason, failing"
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where an account's events go. Times are Unix seconds; `disabled_at` is set while nothing is delivered."""
+    """Where an account's events go. Times are Unix seconds.
+
+    disabled_at  set while nothing is delivered
+    failing      whether its last delivery failed
+    """
 
     account_id: str
     url: str
@@ -23,12 +24,14 @@ class Webhook:
     updated_at: float
     disabled_at: float | None
     disabled_reason: str | None
+    failing: bool
 
 
 def webhook_from(row: Row) -> Webhook:
     """Build a Webhook from the columns of COLUMNS."""
-    account_id, url, secrets, *rest = row
-    return Webhook(account_id, url, decode_ring(secrets), *rest)
+    account_id, url, secrets, created_at, updated_at, disabled_at, disabled_reason, failing = row
+    ring = decode_ring(secrets)
+    return Webhook(account_id, url, ring, created_at, updated_at, disabled_at, disabled_reason, bool(failing))
 
 
 def get(account_id: str) -> Script[Webhook | None]:
@@ -69,25 +72,22 @@ def delete(account_id: str) -> Script[bool]:
     return bool(gone)
 
 
-def disable(account_id: str, url: str, reason: str) -> Script[None]:
+def disable(webhook: Webhook, reason: str) -> Script[None]:
     """Disable a webhook, and abandon what is still to be delivered, unless its URL is another by now."""
     ((now,),) = yield NOW
     disabled = yield Query(
         "UPDATE webhooks SET disabled_at = ?, disabled_reason = ? WHERE account_id = ? AND url = ? "
         "AND disabled_at IS NULL RETURNING account_id",
-        (now, reason, account_id, url),
+        (now, reason, webhook.account_id, webhook.url),
     )
     if disabled:
-        yield from abandon_pending(account_id)
+        yield from abandon_pending(webhook.account_id)
 
 
-def note_outcome(account_id: str, *, failing: bool) -> Script[None]:
-    """Note whether an account's webhook took its last delivery, and lock it until the transaction ends."""
-    yield Query("SELECT 1 FROM webhooks WHERE account_id = ? FOR UPDATE", (account_id,))
-    yield Query(
-        "UPDATE webhooks SET failing = ? WHERE account_id = ? AND failing <> ?",
-        (int(failing), account_id, int(failing)),
-    )
+def note_outcome(webhook: Webhook, *, failing: bool) -> Script[None]:
+    """Note whether a webhook took its last delivery, where it is not as it was when it was read."""
+    if failing is not webhook.failing:
+        yield Query("UPDATE webhooks SET failing = ? WHERE account_id = ?", (int(failing), webhook.account_id))
 
 
 def abandon_pending(account_id: str) -> Script[None]:

@@ -10,7 +10,7 @@ from fibatchd.plugin_api import Context, LeaseLost, StoreUnavailable
 
 from . import outbox
 from .delivery import attempt
-from .outbox import CHANNEL, Attempt, Delivery, Event
+from .outbox import CHANNEL, Attempt, Delivery, Event, Room
 from .resolving import Resolver
 from .schedule import next_wait
 from .settings import Settings
@@ -59,11 +59,10 @@ class Sender:
     async def _look(self, nursery: trio.Nursery) -> float:
         """Start all deliveries that there is something for and room for; return the seconds until the next look."""
         settings = Settings.of(self._context.config)
-        room = max(0, settings.concurrency - len(self._held))
         daemon = self._context.daemon()
         held = [delivery.event.id for delivery in self._held if delivery.lease == daemon]
         try:
-            taken = await self._context.store.write(outbox.take, daemon, held, room, settings.endpoint_concurrency)
+            taken = await self._context.store.write(outbox.take, daemon, held, self._room(settings))
         except LeaseLost:
             # This daemon has not registered yet, or has to do it anew: that takes a moment, and tells nobody.
             return REGISTER_S
@@ -74,6 +73,15 @@ class Sender:
             self._held.add(delivery)
             nursery.start_soon(self._deliver, delivery)
         return LOOK_S if taken.next_in is None else min(LOOK_S, max(SHORTEST_S, taken.next_in))
+
+    def _room(self, settings: Settings) -> Room:
+        """Return what may be taken now. Webhooks that fail have half of the places at most: they hold them for long."""
+        failing = sum(delivery.webhook.failing for delivery in self._held)
+        return Room(
+            max(0, settings.concurrency - len(self._held)),
+            max(0, (settings.concurrency + 1) // 2 - failing),
+            settings.endpoint_concurrency,
+        )
 
     async def _deliver(self, delivery: Delivery) -> None:
         try:

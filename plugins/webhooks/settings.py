@@ -38,7 +38,11 @@ SCHEMA: Mapping[str, Any] = {
             **_SECONDS,
             "default": 15,
         },
-        "concurrency": {"description": "Most deliveries of this daemon at once.", **_COUNT, "default": 256},
+        "concurrency": {
+            "description": "Most deliveries of this daemon at once; webhooks that fail have half of these places at most.",
+            **_COUNT,
+            "default": 256,
+        },
         "endpoint_concurrency": {
             "description": "Most deliveries to one webhook at once, over all daemons; one that fails gets them one by one.",
             **_COUNT,

@@ -52,7 +52,7 @@ async def net():
 
 
 def webhook(url=URL):
-    return Webhook("acct_1", url, (new_secret(),), 0, 0, None, None)
+    return Webhook("acct_1", url, (new_secret(),), 0, 0, None, None, False)
 
 
 def event():

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import trio
 from fibatchd_plugins.webhooks import outbox, registry
-from fibatchd_plugins.webhooks.outbox import MOST_ATTEMPTS_KEPT, Attempt
+from fibatchd_plugins.webhooks.outbox import MOST_ATTEMPTS_KEPT, Attempt, Room
 from fibatchd_plugins.webhooks.registry import abandon_pending
 
 from fibatchd.errors import LeaseLost
@@ -41,8 +41,8 @@ async def add(store, account_id, count=1):
     ]
 
 
-async def take(store, who, held=(), most=100, most_each=4):
-    return (await store.write(outbox.take, who, list(held), most, most_each)).deliveries
+async def take(store, who, held=(), most=100, most_each=4, most_failing=100):
+    return (await store.write(outbox.take, who, list(held), Room(most, most_failing, most_each))).deliveries
 
 
 def ids(deliveries):
@@ -124,6 +124,16 @@ async def test_an_endpoint_that_fails_gets_one_at_a_time_and_last(store, clock):
     assert len(await take(store, await daemon(store, "three"), most_each=3)) == 3
 
 
+async def test_those_that_fail_leave_places_to_those_that_work(store, clock):
+    who = await daemon(store)
+    for _ in range(6):
+        await add(store, await owner(store))
+    for delivery in await take(store, who):
+        await store.write(outbox.record, delivery, DOWN, 0.0)
+    assert len(await take(store, who, most=10, most_failing=4)) == 4
+    assert await take(store, await daemon(store, "two"), most=10, most_failing=0) == []
+
+
 async def test_events_come_when_they_are_due(store, clock):
     who = await daemon(store)
     account_id = await owner(store)
@@ -131,7 +141,7 @@ async def test_events_come_when_they_are_due(store, clock):
     (delivery,) = await take(store, who)
     event = await store.write(outbox.record, delivery, DOWN, 10.0)
     assert (event.status, event.attempts, event.tries, event.due_at) == ("pending", 1, 1, clock.now + 10)
-    taken = await store.write(outbox.take, who, [], 100, 4)
+    taken = await store.write(outbox.take, who, [], Room(100, 100, 4))
     assert (taken.deliveries, taken.next_in) == ([], 10.0)
     clock.advance(10)
     assert len(await take(store, who)) == 1
