@@ -28,6 +28,7 @@ from fibatchd.config import (
     parse,
 )
 from fibatchd.config.reloading import FIXED
+from fibatchd.plugin_loader import load as load_plugins
 
 EXAMPLE = Path(__file__).parents[2] / "config" / "fibatchd.example.toml"
 # A commented-out table or setting of the example, as against a comment in words.
@@ -75,7 +76,17 @@ def settings(schema=None, path=""):
             yield from settings(inner["additionalProperties"], f"{where}.*")
 
 
-SETTINGS = dict(settings())
+PLUGIN_SCHEMAS = load_plugins().settings()
+
+
+def plugin_settings():
+    """The same of the tables that the bundled plugins contribute; the example and this file's rules hold for them, too."""
+    for table, schema in PLUGIN_SCHEMAS.items():
+        yield table, {"description": f"The table of the plugin {table}."} | dict(schema)
+        yield from settings(schema, table)
+
+
+SETTINGS = dict([*settings(), *plugin_settings()])
 LEAVES = {
     path: schema
     for path, schema in SETTINGS.items()
@@ -172,8 +183,8 @@ def test_the_example_shows_it_with_its_default(path):
 
 
 def test_the_example_as_it_stands_is_the_defaults():
-    config = load(EXAMPLE, environ={})
-    assert dataclasses.replace(config, models=(), extensions={}) == Config()
+    config = load(EXAMPLE, environ={}, plugin_schemas=PLUGIN_SCHEMAS)
+    assert dataclasses.replace(config, models=(), extensions={}, plugin_tables={}) == Config()
     assert not any(config.extensions.values())
     (model,) = config.models
     assert (model.capabilities, model.concurrency, model.upstreams[0].timeout_s) == (Capabilities(), 8, 600)
@@ -191,7 +202,7 @@ def test_the_example_with_everything_uncommented_has_no_unknown_setting():
         r"^((?:tls_|plugin_dir|password_file|ca_file|api_key_file)\w* = ).*$", r'\1"x"', text, flags=re.MULTILINE
     )
     text = text.replace('"sqlite:fibatchd.db"', '"postgresql://h/d"')
-    config = parse(text, plugin_schemas={"webhooks": {}}, environ={}, store_only=True)
+    config = parse(text, plugin_schemas=PLUGIN_SCHEMAS, environ={}, store_only=True)
     assert config.models[0].upstreams[0].tokens_per_minute == 1_000_000
 
 
