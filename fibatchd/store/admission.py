@@ -249,7 +249,7 @@ def open_batch(
         ("id", "batch_id", "account_id", "model", "queued"),
         [(lane, reserved.batch_id, account_id, model, queued.get(model, 0)) for model, lane in reserved.lanes.items()],
     )
-    for model in reserved.lanes:
+    for model in queued:
         yield Notify("work", model)
     return True
 
