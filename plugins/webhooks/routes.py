@@ -161,7 +161,7 @@ def no_webhook() -> ApiError:
 
 def bad_url(why: str) -> ApiError:
     """Return the refusal of a URL."""
-    return ApiError(400, f"url: {why}", code="invalid_url", param="url")
+    return ApiError(400, f"url: {why}", code="invalid_webhook_url", param="url")
 
 
 def answer(value: Mapping[str, Any]) -> Response:

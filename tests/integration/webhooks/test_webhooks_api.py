@@ -155,7 +155,7 @@ class TestRefused:
         refused(
             await strict.call("PUT", "/v1/batch_webhook", content=json.dumps({"url": url})),
             400,
-            "invalid_url",
+            "invalid_webhook_url",
             why,
             "url",
         )
@@ -174,7 +174,7 @@ class TestRefused:
     async def test_a_name_that_resolves_to_something_not_public(self, strict, monkeypatch, found, kind):
         resolving_to(monkeypatch, found)
         answer = await strict.put("https://hooks.example.com/")
-        refused(answer, 400, "invalid_url", f"resolves to {kind}" if "NAT" not in kind else kind, "url")
+        refused(answer, 400, "invalid_webhook_url", f"resolves to {kind}" if "NAT" not in kind else kind, "url")
         assert not any(address in answer.text for address in found)  # what our resolver knows is not for everyone
 
     @pytest.mark.parametrize("answer", [["93.184.215.14"], OSError("no such name"), []])
