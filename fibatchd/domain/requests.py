@@ -65,7 +65,8 @@ class Outcome:
 
     `answer` is a success's (status code, body). Otherwise `failure` says what went wrong; with `retry_in`
     (seconds) the request is queued again, without it has failed. `sent` is False where nothing reached an upstream: then
-    it is given back as it was, and the attempt is not counted. `cost` is pico-USD, or None when it cannot be known.
+    it is given back, due as it was or after `retry_in`, and the attempt is not counted. `cost` is pico-USD, or None when it
+    cannot be known.
     """
 
     claimed: Claimed

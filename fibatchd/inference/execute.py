@@ -15,7 +15,7 @@ import trio
 from fibatchd import rawjson
 from fibatchd.config import Model
 from fibatchd.domain.requests import Failure, Usage
-from fibatchd.errors import AnswerTimeout, AnswerTooLarge, ConnectFailed, UpstreamError
+from fibatchd.errors import AnswerTooLarge, ConnectFailed, UpstreamError
 from fibatchd.inference.cost import cost_of
 from fibatchd.inference.endpoint import BrokenReply, Call, Endpoint, Options, Refused, Route, StreamEditor
 from fibatchd.upstream import outcome
@@ -24,11 +24,14 @@ from fibatchd.upstream.balance import all_out, choose
 from fibatchd.upstream.echo import EchoedStream
 from fibatchd.upstream.fleet import Fleet, Member
 from fibatchd.upstream.outcome import Verdict
+from fibatchd.upstream.visit import Visit
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
 UNAVAILABLE_TEXT = "No server of the model can be reached at the moment"
+BYTES_PER_TOKEN = 4
+"""About so many, in English: the guess that an upstream's tokens are paced by until the answer tells."""
 LARGE_BYTES = 128 * 1024
 """A larger body is worked on in a thread: to parse megabytes of floats would hold the loop for tenths of a second."""
 
@@ -64,6 +67,7 @@ class OpenStream:
     editor: StreamEditor
     result: Attempt
     _answer: StreamedAnswer | EchoedStream
+    _visit: Visit
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Give edited chunks as they come. A stream that breaks ends with the API's own error event."""
@@ -75,9 +79,19 @@ class OpenStream:
                 yield rest
         except (UpstreamError, BrokenReply) as error:
             verdict = outcome.of_error(error) if isinstance(error, UpstreamError) else outcome.broken_answer()
+            if isinstance(error, UpstreamError):
+                self._visit.broke(error, verdict)
             self.result = Attempt(failure=verdict.failure, cost=None, usage=self.editor.usage)
             if last := self.editor.failed(verdict.failure.code, verdict.failure.message):
                 yield last
+
+    def note_end(self, model: Model) -> None:
+        """Whoever took the chunks has taken the last, or does not want more."""
+        usage = self.editor.usage
+        if usage is not None:
+            self._visit.tokens = usage.input_tokens + usage.output_tokens
+        if self.result.failure is None:
+            self.result = Attempt((self.status, b""), usage=usage, cost=cost_of(model.price, usage))
 
 
 class Executor:
@@ -111,59 +125,36 @@ class Executor:
         return self._nobody(able, refusal)
 
     async def _send(self, endpoint: Endpoint, call: Call, route: Route, member: Member, max_body: int) -> Attempt:
-        timeout = member.upstream.timeout_s
-        guess = len(call.body) // 4
-        used = guess
-        member.replica.begin(guess, trio.current_time())
-        try:
-            answer = await member.client.request(
-                "POST", _path(call, member), call.body, headers=call.headers, timeout=timeout, max_body=max_body
-            )
-            attempt = await self._judge(endpoint, call, route, member, answer, max_body)
+        with Visit(member, len(call.body) // BYTES_PER_TOKEN) as visit:
+            try:
+                answer = await member.client.request(
+                    "POST",
+                    _path(call, member),
+                    call.body,
+                    headers=call.headers,
+                    timeout=member.upstream.timeout_s,
+                    max_body=max_body,
+                )
+            except UpstreamError as error:
+                return _broken(visit, error)
+            if not 200 <= answer.status < 300:
+                return self._refusal(visit, route, answer.status, answer.header(b"retry-after"), answer.body)
+            visit.answered()
+            attempt = await _off_loop(answer.body, _success, endpoint, call, route, answer, max_body)
             if attempt.usage is not None:
-                used = attempt.usage.input_tokens + attempt.usage.output_tokens
+                visit.tokens = attempt.usage.input_tokens + attempt.usage.output_tokens
             return attempt
-        except UpstreamError as error:
-            return self._broke(member, error)
-        finally:
-            member.replica.undecided()
-            member.replica.end(used - guess, trio.current_time())
 
-    async def _judge(
-        self, endpoint: Endpoint, call: Call, route: Route, member: Member, answer: Answer, max_body: int
-    ) -> Attempt:
-        if not 200 <= answer.status < 300:
-            return self._refusal(member, route, answer.status, answer.header(b"retry-after"), answer.body)
-        member.replica.answered()
-        return await _off_loop(answer.body, _success, endpoint, call, route, answer, max_body)
-
-    def _refusal(self, member: Member, route: Route, status: int, wait: bytes | None, body: bytes) -> Attempt:
+    def _refusal(self, visit: Visit, route: Route, status: int, wait: bytes | None, body: bytes) -> Attempt:
         """Judge an answer that is no success, and let it count for the upstream."""
-        now = trio.current_time()
         verdict = outcome.of_status(status, body, upstream_model=route.upstream.model, model=route.model.id)
-        if verdict.breaks:
-            member.replica.failed(now, at_once=False)
-        else:
-            member.replica.answered()
+        visit.refused(status, verdict)
         seconds = outcome.retry_after(wait, time.time())
         if seconds is not None:
             seconds = min(seconds, self.retry_after_cap_s)
             if status == 429:
-                member.replica.pause(now + seconds)
+                visit.pause(seconds)
         return _of(verdict, seconds)
-
-    def _broke(self, member: Member, error: UpstreamError) -> Attempt:
-        """Judge an attempt without a whole answer. ConnectFailed is raised on: nothing was sent."""
-        now = trio.current_time()
-        if isinstance(error, ConnectFailed):
-            member.replica.failed(now, at_once=True)
-            raise error
-        verdict = outcome.of_error(error)
-        if verdict.breaks:
-            member.replica.failed(now, at_once=False)
-        elif not isinstance(error, AnswerTimeout):
-            member.replica.answered()
-        return _of(verdict)
 
     @asynccontextmanager
     async def stream(
@@ -184,51 +175,36 @@ class Executor:
                 refusal = refused
                 able.remove(member)
                 continue
-            member.replica.begin(len(call.body) // 4, trio.current_time())
-            reached = False
-            try:
-                async with member.client.stream(
-                    "POST", _path(call, member), call.body, headers=call.headers, timeout=member.upstream.timeout_s
-                ) as answer:
-                    reached = True
-                    opened = await self._opened(answer, editor, member, route, max_body)
+            with suppress(ConnectFailed), Visit(member, len(call.body) // BYTES_PER_TOKEN) as visit:
+                async with self._streamed(call, editor, visit, member, route, max_body) as opened:
                     yield opened
-                    if isinstance(opened, OpenStream) and opened.result.failure is None:
-                        opened.result = Attempt(
-                            usage=editor.usage, cost=cost_of(model.price, editor.usage), answer=(answer.status, b"")
-                        )
                 return
-            except UpstreamError as error:
-                if reached:
-                    raise
-                try:
-                    broken = self._broke(member, error)
-                except ConnectFailed:
-                    continue
-                yield broken
-                return
-            finally:
-                member.replica.undecided()
-                member.replica.end(0, trio.current_time())
         yield self._nobody(able, refusal)
 
-    async def _opened(
-        self,
-        answer: StreamedAnswer | EchoedStream,
-        editor: StreamEditor,
-        member: Member,
-        route: Route,
-        max_body: int,
-    ) -> OpenStream | Attempt:
-        if 200 <= answer.status < 300:
-            member.replica.answered()
-            # Until it has ended well nobody knows what it cost.
-            return OpenStream(answer.status, editor, Attempt(cost=None), answer)
+    @asynccontextmanager
+    async def _streamed(
+        self, call: Call, editor: StreamEditor, visit: Visit, member: Member, route: Route, max_body: int
+    ) -> AsyncIterator[OpenStream | Attempt]:
+        """Send to this member. Raises ConnectFailed where nothing could be sent."""
+        reached = False
         try:
-            body = await answer.read(max_body)
-        except UpstreamError:
-            body = b""
-        return self._refusal(member, route, answer.status, answer.header(b"retry-after"), body)
+            async with member.client.stream(
+                "POST", _path(call, member), call.body, headers=call.headers, timeout=member.upstream.timeout_s
+            ) as answer:
+                reached = True
+                if 200 <= answer.status < 300:
+                    visit.answered()
+                    # Until it has ended well nobody knows what it cost.
+                    stream = OpenStream(answer.status, editor, Attempt(cost=None), answer, visit)
+                    yield stream
+                    stream.note_end(route.model)
+                else:
+                    body = await _error_body(answer, max_body)
+                    yield self._refusal(visit, route, answer.status, answer.header(b"retry-after"), body)
+        except UpstreamError as error:
+            if reached:
+                raise
+            yield _broken(visit, error)
 
     def _next(self, members: list[Member]) -> Member | None:
         by_replica = {id(member.replica): member for member in members}
@@ -260,6 +236,13 @@ async def _off_loop(body: bytes, work: Callable[[*Args], T], *args: *Args) -> T:
     return await trio.to_thread.run_sync(work, *args, limiter=_parsing)
 
 
+async def _error_body(answer: StreamedAnswer | EchoedStream, max_body: int) -> bytes:
+    try:
+        return await answer.read(max_body)
+    except UpstreamError:
+        return b""
+
+
 def _success(endpoint: Endpoint, call: Call, route: Route, answer: Answer, max_body: int) -> Attempt:
     """Judge a 2xx answer: what it becomes for the client, and what it cost."""
     try:
@@ -271,6 +254,16 @@ def _success(endpoint: Endpoint, call: Call, route: Route, answer: Answer, max_b
     if len(reply.body) > max_body:
         return _of(outcome.of_error(AnswerTooLarge("translated")))
     return Attempt((answer.status, reply.body), usage=reply.usage, cost=cost_of(route.model.price, reply.usage))
+
+
+def _broken(visit: Visit, error: UpstreamError) -> Attempt:
+    """Judge an attempt without a whole answer. ConnectFailed is raised on: nothing was sent."""
+    if isinstance(error, ConnectFailed):
+        visit.broke(error, None)
+        raise error
+    verdict = outcome.of_error(error)
+    visit.broke(error, verdict)
+    return _of(verdict)
 
 
 def _refused(refused: Refused) -> Attempt:

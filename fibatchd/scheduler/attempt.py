@@ -22,6 +22,10 @@ STOPPED = Failure("upstream_error", "The server stopped before the answer was co
 BROKEN_BY_US = Failure("upstream_error", "The request could not be run", 500)
 MODEL_GONE = Failure("model_not_found", "The model is gone, or the key may no longer use it", 404)
 
+UNSENT_AGAIN_S = 0.5
+"""What no upstream would take waits so long: those that could take others of the model may be unfit for this one, and it
+would be claimed and given back without end."""
+
 
 async def run_attempt(claimed: Claimed, context: Context) -> Outcome:
     """Run a claimed request once and return its outcome. Raises nothing but trio.Cancelled."""
@@ -45,7 +49,7 @@ async def run_attempt(claimed: Claimed, context: Context) -> Outcome:
 def outcome_of(claimed: Claimed, name: str, attempt: Attempt, settings: Batches) -> Outcome:
     """Decide what an attempt's end means for its request: done, failed, tried again, or given back unsent."""
     if not attempt.sent:
-        return Outcome(claimed, name, sent=False)
+        return Outcome(claimed, name, sent=False, retry_in=UNSENT_AGAIN_S)
     if attempt.answer is not None:
         return Outcome(claimed, name, answer=attempt.answer, usage=attempt.usage, cost=attempt.cost)
     wait = None

@@ -17,7 +17,9 @@ UPDATE requests SET status = ?, due_at = ?, lease = NULL, ended_at = ?, request_
     error_code = ?, error_message = ?, error_status = ?
 WHERE number = ?
 """
-_GIVE_BACK = "UPDATE requests SET status = 'queued', attempts = attempts - 1, lease = NULL WHERE number = ?"
+_GIVE_BACK = """
+UPDATE requests SET status = 'queued', attempts = attempts - 1, lease = NULL, due_at = COALESCE(?, due_at) WHERE number = ?
+"""
 
 
 @dataclass(slots=True)
@@ -47,7 +49,7 @@ def record(outcomes: Sequence[Outcome], policy: Policy) -> Script[int]:
     kept = yield from _held(outcomes)
     if ended := [_row(outcome, now) for outcome in kept if outcome.sent]:
         yield Many(_RECORD, ended)
-    if given_back := [(outcome.claimed.number,) for outcome in kept if not outcome.sent]:
+    if given_back := [(_due_at(outcome, now), outcome.claimed.number) for outcome in kept if not outcome.sent]:
         yield Many(_GIVE_BACK, given_back)
     answers = [(o.claimed.number, o.answer[0], o.answer[1]) for o in kept if o.answer]
     if answers:
@@ -65,6 +67,10 @@ def _held(outcomes: Sequence[Outcome]) -> Script[list[Outcome]]:
     numbers = list({o.claimed.number for o in outcomes})
     rows = yield Query("SELECT number, lease, attempts FROM requests WHERE number = ANY(?)", (numbers,))
     return [by_attempt[row] for row in rows if row in by_attempt]
+
+
+def _due_at(outcome: Outcome, now: float) -> float | None:
+    return None if outcome.retry_in is None else now + outcome.retry_in
 
 
 def _row(outcome: Outcome, now: float) -> tuple[object, ...]:

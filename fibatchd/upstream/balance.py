@@ -47,7 +47,8 @@ class Replica:
         self.paused_until = -math.inf
         self.out = False
         self._failures = 0
-        self._probing = False
+        self._begun = 0
+        self._probe: int | None = None  # the number of the request that is on its way as one
         self._probe_at = -math.inf
         self._probe_wait = PROBE_FIRST_S
         self._requests = Pace(upstream.requests_per_minute)
@@ -57,7 +58,7 @@ class Replica:
         """Return from when on it may be tried; infinity while a probe is under way."""
         breaker = -math.inf
         if self.out:
-            breaker = math.inf if self._probing else self._probe_at
+            breaker = self._probe_at if self._probe is None else math.inf
         return max(breaker, self.paused_until, self._requests.ready_at(), self._tokens.ready_at())
 
     def room(self, now: float) -> float:
@@ -66,40 +67,44 @@ class Replica:
             return 0
         return 1 if self.out else self._requests.room(now)
 
-    def begin(self, tokens: int, now: float) -> None:
-        """A request of about so many tokens goes to it."""
+    def begin(self, tokens: int, now: float) -> int:
+        """A request of about so many tokens goes to it. Return the number it has here."""
         self.in_flight += 1
-        self._probing = self.out
+        self._begun += 1
+        if self.out:
+            self._probe = self._begun
         self._requests.spend(1, now)
         self._tokens.spend(tokens, now)
+        return self._begun
 
-    def end(self, tokens: int, now: float) -> None:
-        """The request is over; `tokens` is by how many the guess was too low."""
+    def end(self, number: int, tokens: int, now: float) -> None:
+        """The request of this number is over; `tokens` is by how many the guess was too low. If it was a probe and decided
+        nothing, since we cut it short, another one may go."""
         self.in_flight -= 1
         self._tokens.spend(tokens, now)
+        if number == self._probe:
+            self._probe = None
 
     def answered(self) -> None:
         """It gave an answer, if not the wished one: it is there."""
-        self.out = self._probing = False
+        self.out = False
+        self._probe = None
         self._failures = 0
         self._probe_wait = PROBE_FIRST_S
 
-    def failed(self, now: float, *, at_once: bool) -> None:
-        """A connection was lost or the key refused; or, `at_once`, no connection could be made."""
+    def failed(self, now: float, *, at_once: bool, number: int | None = None) -> None:
+        """A connection was lost or the key refused; or, `at_once`, no connection could be made. `number` is the request's:
+        an older one that fails late says nothing about a replica that is being probed."""
         self._failures += 1
         if self.out:
-            if self._probing:
-                self._probing = False
+            if number is not None and number == self._probe:
+                self._probe = None
                 self._probe_wait = min(self._probe_wait * 2, PROBE_CAP_S)
                 self._probe_at = now + self._probe_wait
         elif at_once or self._failures >= FAILURES_MAX:
             self.out = True
             self._probe_wait = PROBE_FIRST_S
             self._probe_at = now + self._probe_wait
-
-    def undecided(self) -> None:
-        """The request was cut short by us: if it was a probe, another one may go."""
-        self._probing = False
 
     def pause(self, until: float) -> None:
         """It asked to be left alone until then."""

@@ -1,9 +1,11 @@
 """The upstreams of all models: their clients and their state, kept in step with the configuration."""
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fibatchd.config import Config, Upstream
+from fibatchd.metrics import Distribution, distributions
 from fibatchd.upstream.balance import Replica
 from fibatchd.upstream.client import UpstreamClient
 from fibatchd.upstream.echo import Echo
@@ -16,6 +18,10 @@ class Member:
     upstream: Upstream
     client: UpstreamClient | Echo
     replica: Replica
+    key_refused_at: float = -math.inf
+    """When it was last logged that it refuses our key, by trio's clock."""
+    seconds: Distribution = field(default_factory=Distribution)
+    """How long requests took that were answered; shared by all members of its model."""
 
 
 class Fleet:
@@ -24,6 +30,8 @@ class Fleet:
     def __init__(self) -> None:
         self._members: dict[str, list[Member]] = {}
         self._retired: list[Member] = []
+        self.seconds = distributions()
+        """How long answered requests took, by model id. Also of models that are gone: a count never falls."""
 
     def of(self, model_id: str) -> Sequence[Member]:
         """Return a model's members, () where it is gone."""
@@ -43,9 +51,12 @@ class Fleet:
             fresh[model.id] = []
             for upstream in model.upstreams:
                 kept = next((member for member in old if member.upstream == upstream), None)
-                if kept is not None:
+                if kept is None:
+                    seconds = self.seconds[model.id,]
+                    kept = Member(upstream, client_for(upstream), Replica(upstream), seconds=seconds)
+                else:
                     old.remove(kept)
-                fresh[model.id].append(kept or Member(upstream, client_for(upstream), Replica(upstream)))
+                fresh[model.id].append(kept)
             self._retired += old
         for model_id, members in self._members.items():
             if model_id not in fresh:

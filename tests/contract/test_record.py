@@ -110,6 +110,18 @@ async def test_what_was_not_sent_is_as_it_was(store, clock):
     await balanced(store)
 
 
+async def test_what_was_not_sent_may_be_given_back_for_later(store, clock):
+    ada, worker = await owner(store), await daemon(store)
+    batch = await create(store, ada, ["m"])
+    (first,) = await claim(store, worker)
+    await report(store, replace(given_back(first), retry_in=5.0))
+    assert (await get(store, ada, batch.id)).queued == 1
+    assert await claim(store, worker) == []
+    await pass_time(store, clock, 5)
+    assert (await claim(store, worker))[0].attempt == 1
+    await balanced(store)
+
+
 async def test_a_result_is_accepted_once(store):
     ada, worker = await owner(store), await daemon(store)
     batch = await create(store, ada, ["m", "m"])

@@ -60,10 +60,10 @@ def test_one_probe_after_a_second_and_then_at_doubling_waits_up_to_thirty():
         waits.append(only.ready_at() - now)
         now = only.ready_at()
         assert may_start([only], now)[0] == 1
-        only.begin(0, now)
+        number = only.begin(0, now)
         assert choose([only], now + 1000) is None, "one probe at a time"
-        only.failed(now, at_once=True)
-        only.end(0, now)
+        only.failed(now, at_once=True, number=number)
+        only.end(number, 0, now)
     assert waits == [1, 2, 4, 8, 16, 30, 30]
 
 
@@ -79,9 +79,26 @@ def test_a_probe_that_is_answered_takes_it_back():
 def test_a_probe_that_we_cut_short_frees_the_next_one():
     only = replica()
     only.failed(0.0, at_once=True)
-    only.begin(0, 1.0)
-    only.undecided()
-    assert choose([only], 1.0) is only
+    number = only.begin(0, 1.0)
+    only.end(number, 0, 1.5)
+    assert choose([only], 1.5) is only
+
+
+def test_older_requests_that_end_while_it_is_probed_let_no_second_probe_go():
+    only = replica()
+    older = [only.begin(0, 0.0) for _ in range(3)]
+    only.failed(0.0, at_once=True)
+    probe = only.begin(0, 1.0)
+    only.end(older[0], 0, 1.1)
+    assert choose([only], 1.2) is None
+    only.failed(1.3, at_once=False, number=older[1])
+    only.end(older[1], 0, 1.3)
+    assert choose([only], 1.4) is None
+    only.failed(2.0, at_once=True, number=probe)
+    only.end(probe, 0, 2.0)
+    assert only.ready_at() == 4.0
+    only.answered()  # the last of the older ones
+    assert choose([only], 2.1) is only
 
 
 def test_a_replica_to_be_probed_goes_first_while_others_work():
@@ -128,9 +145,9 @@ def test_what_a_pace_leaves_is_how_many_may_start():
 
 def test_tokens_per_minute_hold_requests_back():
     only = replica(tokens_per_minute=6000)
-    only.begin(200, 0.0)
+    number = only.begin(200, 0.0)
     assert choose([only], 0.5) is None
-    only.end(100, 0.5)  # it used 300
+    only.end(number, 100, 0.5)  # it used 300
     assert choose([only], 1.9) is None
     assert choose([only], 2.1) is only
 
