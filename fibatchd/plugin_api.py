@@ -26,6 +26,7 @@ from fibatchd.inference.items import custom_id_of, method_problem, url_of
 from fibatchd.inference.schema import BodySchema, load_schema
 from fibatchd.inference.sse import EventSplitter
 from fibatchd.inference.target import Target
+from fibatchd.metrics import Distribution, Metric, distributions
 from fibatchd.scheduler.jobs import JobRunner
 from fibatchd.store import accounts, admission, batches, ending, jobs, results
 from fibatchd.store.ending import Policy
@@ -49,12 +50,12 @@ from fibatchd.web.work import in_worker, pieces
 
 __all__ = [
     "CHAT_COMPLETIONS", "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call",
-    "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Endpoint", "ErrorShape",
+    "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Distribution", "Endpoint", "ErrorShape",
     "EventSplitter", "Failure", "FixedBytes", "Insert", "InvalidJson", "JobRunner", "Key", "LeaseLost",
-    "LimitedBody", "Many", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem", "Query",
+    "LimitedBody", "Many", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem", "Query",
     "Refused", "Reply", "Result", "Route", "Row", "Script", "Service", "Store", "StoreConflict", "StoreError",
     "StoreUnavailable", "StreamEditor", "Target", "Upstream", "Usage", "accounts", "admission", "base_url",
-    "batch_object", "batches", "caller", "custom_id_of", "ending", "endpoint_problem", "error_object",
+    "batch_object", "batches", "caller", "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object",
     "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "jobs",
     "list_object", "load_schema", "method_problem", "new_id", "one", "output_line", "paging", "pass_fence",
     "pieces", "public", "rawjson", "read_body", "read_piece", "read_pieces", "read_usage", "request_id",

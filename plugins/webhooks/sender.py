@@ -9,6 +9,7 @@ import trio
 from fibatchd.plugin_api import Context, LeaseLost, StoreUnavailable
 
 from . import outbox
+from .counts import Counts
 from .delivery import attempt
 from .outbox import CHANNEL, Attempt, Delivery, Event, Room
 from .resolving import Resolver
@@ -34,6 +35,8 @@ class Sender:
         self._resolve = Resolver()
         self._held: set[Delivery] = set()
         self._wake = trio.Event()
+        self._counts = Counts()
+        context.metrics += self._counts.metrics()
 
     async def run(self, *, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
         """Look for events whenever one was written, one is due again, or one has made room."""
@@ -95,6 +98,7 @@ class Sender:
         finally:
             self._held.discard(delivery)
             self._wake.set()
+        self._counts.count(event, done)
         _tell(event, done, wait)
 
     async def _record(self, delivery: Delivery, done: Attempt, wait: float | None) -> Event | None:
