@@ -7,9 +7,10 @@ plugin services (they must see the last events)
 """
 
 import gc
+import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,24 +18,32 @@ from pathlib import Path
 import structlog
 import trio
 
-from fibatchd import __version__, config, log, plugin_loader, systemd
+from fibatchd import __version__, config, log, plugin_loader
 from fibatchd.config import Config
-from fibatchd.context import Context
+from fibatchd.context import Context, Service
 from fibatchd.errors import ConfigError
 from fibatchd.inference.chat import ChatCompletions
 from fibatchd.inference.endpoint import Endpoints
 from fibatchd.inference.execute import Executor
 from fibatchd.inference.load import Load
+from fibatchd.metrics import Page
+from fibatchd.monitoring.figures import Sources, metrics_of
+from fibatchd.monitoring.heartbeat import Heartbeat
+from fibatchd.monitoring.manager import ServiceManager
+from fibatchd.monitoring.page import MetricsPage
+from fibatchd.monitoring.standing import KnownStanding
 from fibatchd.plugin_loader import Plugins
 from fibatchd.scheduler.pools import Scheduler
+from fibatchd.scheduler.transitions import Transitions
 from fibatchd.store.interface import Store
+from fibatchd.store.measured import MeasuredStore
 from fibatchd.store.opening import open_store
 from fibatchd.supervise import supervise
 from fibatchd.upstream.fleet import Fleet
 from fibatchd.upstream.load_probe import LoadProbe
 from fibatchd.web.app import Api, create_app
 from fibatchd.web.guards import Limits
-from fibatchd.web.listeners import open_listeners, urls
+from fibatchd.web.listeners import open_listeners, take_inherited, urls
 from fibatchd.web.server import Tls, serve
 
 logger = structlog.get_logger()
@@ -62,12 +71,12 @@ async def _main(config_path: Path | None, on_ready: Callable[[str], None] | None
         settings = read_config(config_path, plugins)
         log.configure(settings.log)
         async with _opened(settings, plugins) as store, _fleet(settings) as fleet:
-            daemon = Daemon(config_path, plugins, compose(settings, store, fleet, plugins), on_ready)
-            await daemon.run(signals)
+            context = compose(settings, store, fleet, plugins)
+            await Daemon(config_path, plugins, context, store, on_ready).run(signals)
 
 
 @asynccontextmanager
-async def _opened(settings: Config, plugins: Plugins) -> AsyncIterator[Store]:
+async def _opened(settings: Config, plugins: Plugins) -> AsyncIterator[MeasuredStore]:
     storage = settings.storage
     async with open_store(
         storage.url,
@@ -79,7 +88,7 @@ async def _opened(settings: Config, plugins: Plugins) -> AsyncIterator[Store]:
         pool_size=storage.pool_size,
         statement_timeout_s=storage.statement_timeout_s,
     ) as store:
-        yield store
+        yield MeasuredStore(store)
 
 
 @asynccontextmanager
@@ -131,14 +140,19 @@ class Daemon:
         config_path: Path | None,
         plugins: Plugins,
         context: Context,
+        store: MeasuredStore,
         on_ready: Callable[[str], None] | None,
     ) -> None:
         self._config_path = config_path
         self._plugins = plugins
         self._context = context
+        self._store = store
         self._on_ready = on_ready
         self._scheduler = Scheduler(context)
+        self._manager = ServiceManager(store)
+        self._inherited = take_inherited(os.environ)
         self._ready = False
+        self._reloaded = True
         self._stopping = trio.Event()
         self._claims_over = trio.Event()
         self._tls = _tls(context.config)
@@ -148,12 +162,8 @@ class Daemon:
         context = self._context
         app = create_app(context, self._plugins, ready=lambda: self._ready)
         async with trio.open_nursery() as services:
-            await services.start(supervise, context.bookkeeper.name, context.bookkeeper.run)
-            probe = LoadProbe(context.executor.fleet, context.load.report)
-            await services.start(supervise, probe.name, probe.run)
-            for found in self._plugins.hook.fibatchd_services(context=context):
-                for service in found:
-                    await services.start(supervise, service.name, service.run)
+            for service in self._services(app):
+                await services.start(supervise, service.name, service.run)
             async with trio.open_nursery() as heeding:
                 async with trio.open_nursery() as front:
                     heeding.start_soon(self._heed, signals, front)
@@ -165,9 +175,25 @@ class Daemon:
             services.cancel_scope.cancel()
         logger.info("stopped")
 
+    def _services(self, app: Api) -> Iterator[Service]:
+        """Give what runs from before the first request until after the last."""
+        context, transitions, heartbeat = self._context, Transitions(self._store), Heartbeat()
+        yield from (self._manager, heartbeat, transitions, context.bookkeeper)
+        yield LoadProbe(context.executor.fleet, context.load.report)
+        for found in self._plugins.hook.fibatchd_services(context=context):
+            yield from found
+        if address := context.config.metrics.listen:
+            standing = KnownStanding(self._store)
+            sources = Sources(
+                context, self._scheduler, app.traffic, transitions, self._store, heartbeat, standing,
+                ready=lambda: self._ready, reloaded=lambda: self._reloaded,
+            )  # fmt: skip
+            core = metrics_of(sources)
+            yield MetricsPage(address, Page(lambda: [*core, *context.metrics]), standing.refresh, self._inherited)
+
     async def _serve(self, front: trio.Nursery, app: Api) -> None:
         server = self._context.config.server
-        listeners = await open_listeners(server.listen)
+        listeners = await open_listeners(server.listen, inherited=self._inherited)
         reached = urls(listeners, "https" if self._tls else "http")
         await front.start(
             partial(
@@ -181,12 +207,13 @@ class Daemon:
                 tls=self._tls,
                 error_body=app.error_body,
                 trusted_proxies=server.trusted_proxies,
+                traffic=app.traffic,
             )
         )
         gc.collect()
         gc.freeze()  # what is loaded by now stays: to look through it again and again would hold the loop each time
         self._ready = True
-        systemd.notify("READY=1")
+        self._manager.ready(f"Serving {', '.join(reached)}")
         settings = self._context.config
         logger.info("ready", version=__version__, listen=reached, models=[model.id for model in settings.models])
         if not settings.models:
@@ -202,7 +229,7 @@ class Daemon:
             elif not self._stopping.is_set():
                 drain_s = self._context.config.server.drain_s
                 logger.info("stopping", signal=signal.Signals(number).name, drain_s=drain_s)
-                systemd.notify("STOPPING=1")
+                self._manager.stopping(drain_s)
                 self._ready = False
                 self._scheduler.drain(drain_s)
                 self._stopping.set()
@@ -212,7 +239,7 @@ class Daemon:
                 front.cancel_scope.cancel()
 
     async def _reload(self) -> None:
-        systemd.notify("RELOADING=1")
+        self._manager.reloading()
         try:
             fresh = read_config(self._config_path, self._plugins)
             check_endpoints(fresh, self._context.endpoints)
@@ -221,6 +248,7 @@ class Daemon:
                 self._tls.reload()
         except (ConfigError, OSError) as error:
             logger.error("reload failed, the old configuration stays", problems=str(error).splitlines())
+            self._reloaded = False
         else:
             self._context.config = settings
             self._context.executor.retry_after_cap_s = settings.batches.retry_after_cap_s
@@ -228,7 +256,8 @@ class Daemon:
             log.configure(settings.log)
             self._scheduler.refresh()
             logger.info("reloaded", ignored=ignored, models=[model.id for model in settings.models])
-        systemd.notify("READY=1")
+            self._reloaded = True
+        self._manager.ready("Serving" if self._reloaded else "Serving; the last reload failed, see the log")
 
 
 def _tls(settings: Config) -> Tls | None:

@@ -10,6 +10,8 @@ from typing import Protocol
 import structlog
 import trio
 
+from fibatchd.metrics import Labels
+
 log = structlog.get_logger()
 
 FIRST_S = 0.5
@@ -17,7 +19,7 @@ CAP_S = 30.0
 STABLE_S = 60.0  # a part that ran for so long starts anew without the backoff it had
 
 
-restarts: Counter[tuple[str]] = Counter()
+restarts: Counter[Labels] = Counter()
 """How often each part, by its name, was started again since this process began: a fault of ours each time."""
 
 

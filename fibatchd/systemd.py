@@ -1,27 +1,48 @@
-"""Talking to systemd: the notify protocol of sd_notify(3), over the datagram socket that it names."""
+"""Talking to systemd: the notify protocol of sd_notify(3), over the datagram socket that it names; and its journal."""
 
 import os
 import socket
+import time
+from typing import IO, Any
 
 
-def notify(state: str) -> None:
-    """Send a state such as `READY=1`; nothing happens where systemd does not listen."""
+def notify(*states: str) -> None:
+    """Send states such as `READY=1` as one message; nothing happens where systemd does not listen."""
     path = os.environ.get("NOTIFY_SOCKET")
     if not path:
         return
     address = "\0" + path[1:] if path.startswith("@") else path
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
+        # A manager whose queue is full must not hold the event loop up.
+        out.setblocking(False)
         try:
             out.connect(address)
-            out.sendall(state.encode())
+            out.sendall("\n".join(states).encode())
         except OSError:
             return  # the manager is gone or busy; serving goes on
+
+
+def monotonic_usec() -> int:
+    """Return CLOCK_MONOTONIC in microseconds, by which systemd tells a reload's begin from what came before it."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
 
 
 def watchdog_interval() -> float | None:
     """Return the seconds in which the watchdog wants to hear from this process, None where there is no watchdog."""
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     pid = os.environ.get("WATCHDOG_PID")
-    if not microseconds.isdigit() or (pid and pid not in (str(os.getpid()), str(os.getppid()))):
+    if not microseconds.isdigit() or int(microseconds) == 0:
+        return None
+    # A one-file binary runs the daemon as a child of the process that systemd started.
+    if pid and pid not in (str(os.getpid()), str(os.getppid())):
         return None
     return int(microseconds) / 1e6
+
+
+def is_journal(stream: IO[Any]) -> bool:
+    """Whether a stream goes to the journal: systemd names that connection's device and inode in JOURNAL_STREAM."""
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError, AttributeError):
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"

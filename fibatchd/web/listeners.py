@@ -6,6 +6,7 @@ import socket
 import stat
 from collections.abc import Iterable, MutableMapping
 from pathlib import Path
+from typing import TypeAlias
 
 import trio
 
@@ -15,16 +16,24 @@ BACKLOG = 1024
 FIRST_FD = 3
 """Where inherited descriptors begin, by sd_listen_fds(3)."""
 
+Inherited: TypeAlias = list[tuple[str, int]]
+"""Sockets that systemd passed and nobody has taken yet: (name, descriptor) each."""
 
-async def open_listeners(addresses: Iterable[str], *, setting: str = "server.listen") -> list[trio.SocketListener]:
+
+async def open_listeners(
+    addresses: Iterable[str], *, setting: str = "server.listen", inherited: Inherited | None = None
+) -> list[trio.SocketListener]:
     """Bind and listen on every address; all or none.
 
     `host:port`, `[v6]:port`, `:port` (every interface), `unix:/path`, `fd://` (all sockets that systemd passed) or
     `fd://NAME` (those with this FileDescriptorName). Raises `ConfigError` with a line for every address that fails.
+
+    `inherited` is what `take_inherited` gave, where several settings share it; what is used is taken out.
     """
     listeners: list[trio.SocketListener] = []
     problems: list[str] = []
-    inherited = take_inherited(os.environ)
+    if inherited is None:
+        inherited = take_inherited(os.environ)
     for index, address in enumerate(addresses):
         try:
             listeners += await _open(address, inherited)
@@ -51,7 +60,7 @@ def _url(family: int, name: object, scheme: str) -> str:
             return f"unix:{name}"
 
 
-def take_inherited(environ: MutableMapping[str, str]) -> list[tuple[str, int]]:
+def take_inherited(environ: MutableMapping[str, str]) -> Inherited:
     """The descriptors that systemd passed, as `(name, fd)`; none of them is passed on to a child again.
 
     They are meant for the process that systemd started. A one-file binary runs the server as that process's child, so
@@ -69,7 +78,7 @@ def take_inherited(environ: MutableMapping[str, str]) -> list[tuple[str, int]]:
     return list(zip(names, fds, strict=False))
 
 
-async def _open(address: str, inherited: list[tuple[str, int]]) -> list[trio.SocketListener]:
+async def _open(address: str, inherited: Inherited) -> list[trio.SocketListener]:
     if address.startswith("fd://"):
         return _open_inherited(address.removeprefix("fd://"), inherited)
     if address.startswith("unix:"):
@@ -128,7 +137,7 @@ def _remove_stale(path: Path) -> None:
             raise OSError(errno.EADDRINUSE, "")
 
 
-def _open_inherited(name: str, inherited: list[tuple[str, int]]) -> list[trio.SocketListener]:
+def _open_inherited(name: str, inherited: Inherited) -> list[trio.SocketListener]:
     taken = [fd for fd_name, fd in inherited if name in ("", fd_name)]
     if not taken:
         raise ValueError("systemd passed no socket of that name" if name else "systemd passed no socket")
