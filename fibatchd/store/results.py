@@ -9,14 +9,17 @@ from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import Failure, Result
 from fibatchd.store.interface import Query, Row, Script
 
+# Each table's own range is spelled out: a planner that has no statistics yet would read the others whole.
 _RESULT = """
 SELECT r.number, b.custom_id, r.status, r.request_id, s.status_code, s.body, r.error_code, r.error_message, r.error_status
-FROM requests r JOIN request_bodies b ON b.number = r.number LEFT JOIN results s ON s.number = r.number
+FROM requests r JOIN request_bodies b ON b.number = r.number AND b.number >= ? AND b.number <= ?
+LEFT JOIN results s ON s.number = r.number AND s.number >= ? AND s.number <= ?
 WHERE r.number >= ? AND r.number <= ? ORDER BY r.number
 """
 _SIZES = """
-SELECT r.number, COALESCE(LENGTH(s.body), 0) FROM requests r LEFT JOIN results s ON s.number = r.number
-WHERE r.number >= ? AND r.number <= ? ORDER BY r.number LIMIT ?
+SELECT r.number, COALESCE(LENGTH(s.body), 0) FROM requests r
+LEFT JOIN results s ON s.number = r.number AND s.number >= ? AND s.number <= ?
+WHERE r.number >= ? AND r.number <= ? ORDER BY r.number
 """
 
 _NEVER_RAN = {
@@ -43,7 +46,8 @@ class Range:
 
 def piece(batch: Batch, first: int, last: int, *, max_rows: int, max_bytes: int) -> Script[list[Result]]:
     """Return the results numbered `first` to `last`, or as many from the first on as fit both bounds; at least one."""
-    sizes = yield Query(_SIZES, (first, last, max_rows))
+    span = (first, min(last, first + max_rows - 1))
+    sizes = yield Query(_SIZES, span * 2)
     end, total = None, 0
     for number, size in sizes:
         if end is not None and total + size > max_bytes:
@@ -53,7 +57,7 @@ def piece(batch: Batch, first: int, last: int, *, max_rows: int, max_bytes: int)
         return []
     closed = yield Query("SELECT closed_as, error_message FROM batches WHERE id = ?", (batch.id,))
     closed_as, why = closed[0] if closed else (None, None)
-    rows = yield Query(_RESULT, (first, end))
+    rows = yield Query(_RESULT, (first, end) * 3)
     return [_result(row, closed_as, why) for row in rows]
 
 
