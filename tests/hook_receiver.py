@@ -1,5 +1,6 @@
 """A webhook receiver for tests of real daemons: a server in a thread of the test's own process, so that it outlives them."""
 
+import contextlib
 import json
 import threading
 import time
@@ -30,13 +31,12 @@ class Post:
 
 
 class HookReceiver:
-    """Takes deliveries into `posts`. Answers `status`, after `wait` has been set."""
+    """Takes deliveries into `posts` and answers 204; with `holding`, only to those of batches that were `release`d."""
 
     def __init__(self) -> None:
         self.posts: list[Post] = []
-        self.status = 204
-        self.wait = threading.Event()
-        self.wait.set()
+        self.holding = False
+        self._released: set[str] = set()
         self._changed = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
@@ -46,24 +46,36 @@ class HookReceiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
+                post = Post(time.monotonic(), self.path, headers, body)
                 with outer._changed:
-                    outer.posts.append(Post(time.monotonic(), self.path, headers, body))
+                    outer.posts.append(post)
                     outer._changed.notify_all()
-                outer.wait.wait(60)
-                self.send_response(outer.status)
-                self.send_header("content-length", "0")
-                self.end_headers()
+                    outer._changed.wait_for(lambda: outer.may_answer(post), 60)
+                with contextlib.suppress(ConnectionError):  # the daemon may be dead by now
+                    self.send_response(204)
+                    self.end_headers()
 
             def log_message(self, *_: Any) -> None:
                 pass
 
         return Handler
 
+    def may_answer(self, post: Post) -> bool:
+        return not self.holding or post.event["data"].get("id") in self._released
+
+    def release(self, batch_id: str) -> None:
+        """Answer what is sent of a batch."""
+        with self._changed:
+            self._released.add(batch_id)
+            self._changed.notify_all()
+
     def serve(self) -> None:
         self._server.serve_forever(poll_interval=0.05)
 
     def close(self) -> None:
-        self.wait.set()
+        with self._changed:
+            self.holding = False
+            self._changed.notify_all()
         self._server.shutdown()
         self._server.server_close()
 

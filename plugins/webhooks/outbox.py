@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from fibatchd.plugin_api import NOW, Batch, Notify, Query, Row, Script, new_id, one, pass_fence
+from fibatchd.plugin_api import NOW, Batch, Many, Notify, Query, Row, Script, new_id, one, pass_fence
 
 from . import registry
 from .registry import Webhook
@@ -200,34 +200,50 @@ def _with_webhooks(events: Sequence[Event], daemon: int) -> Script[list[Delivery
     return [Delivery(e, webhooks[e.account_id], daemon) for e in events if e.account_id in webhooks]
 
 
-def record(delivery: Delivery, attempt: Attempt, wait: float | None) -> Script[Event | None]:
-    """Record an attempt and give the event back: to be tried again in `wait` seconds unless it was delivered; None: no more.
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a delivery, and in how many seconds it is to be tried again if it failed; None: no more."""
 
-    Returns the event as it is then. None where it is no longer this daemon's to record: taken over, or removed.
-    """
-    event = delivery.event
-    yield from registry.note_outcome(delivery.webhook, failing=not attempt.delivered)
+    delivery: Delivery
+    attempt: Attempt
+    wait: float | None
+
+
+_RECORD = f"""
+UPDATE webhook_events SET status = ?, due_at = ?, lease = NULL, attempts = attempts + 1, tries = tries + 1
+WHERE id = ? AND lease = ? RETURNING {COLUMNS}
+"""
+
+
+def record(reports: Sequence[Report]) -> Script[dict[str, Event]]:
+    """Record attempts, a group of them, and give their events back. Returns the events as they are then, by id; those are
+    missing that are no longer this daemon's to record: taken over, or removed."""
+    # Webhooks before events and both in one order, so that two groups never wait for each other.
+    changed = {
+        r.delivery.webhook: r for r in reports if r.attempt.gone or r.attempt.delivered is r.delivery.webhook.failing
+    }
+    if changed:
+        yield from registry.note_outcomes({webhook: not r.attempt.delivered for webhook, r in changed.items()})
     ((now,),) = yield NOW
-    status, due_at = DELIVERED, None
-    if not attempt.delivered:
-        status, due_at = (FAILED, None) if wait is None else (PENDING, now + wait)
-    row = one(
-        (
-            yield Query(
-                "UPDATE webhook_events SET status = ?, due_at = ?, lease = NULL, attempts = attempts + 1, tries = tries + 1 "
-                f"WHERE id = ? AND lease = ? RETURNING {COLUMNS}",
-                (status, due_at, event.id, delivery.lease),
-            )
-        )
-    )
-    if row is None:
-        return None
-    recorded = Event(*row)
-    yield from _note_attempt(event.id, recorded.attempts, attempt)
-    if not attempt.gone:
-        return recorded
-    yield from registry.disable(delivery.webhook, GONE)
-    return (yield from get(event.account_id, event.id))
+    rows = yield Many(_RECORD, [_outcome(report, now) for report in sorted(reports, key=lambda r: r.delivery.event.id)])
+    events = {event.id: event for event in (Event(*row) for row in rows)}
+    kept = [report for report in reports if report.delivery.event.id in events]
+    yield from _note_attempts([(events[report.delivery.event.id], report.attempt) for report in kept])
+    for report in kept:
+        if report.attempt.gone:
+            event = report.delivery.event
+            yield from registry.disable(report.delivery.webhook, GONE)
+            events[event.id] = (yield from get(event.account_id, event.id)) or event
+    return events
+
+
+def _outcome(report: Report, now: float) -> Row:
+    event_id, lease = report.delivery.event.id, report.delivery.lease
+    if report.attempt.delivered:
+        return DELIVERED, None, event_id, lease
+    if report.wait is None:
+        return FAILED, None, event_id, lease
+    return PENDING, now + report.wait, event_id, lease
 
 
 def test_event(account_id: str, now: float) -> Event:
@@ -237,10 +253,11 @@ def test_event(account_id: str, now: float) -> Event:
 
 def record_test(webhook: Webhook, event: Event, attempt: Attempt) -> Script[Event]:
     """Store a test's event with what came of its one attempt, and return it as it is then."""
-    yield from registry.note_outcome(webhook, failing=not attempt.delivered)
+    if attempt.delivered is webhook.failing:
+        yield from registry.note_outcomes({webhook: not attempt.delivered})
     event = replace(event, status=DELIVERED if attempt.delivered else FAILED, attempts=1, tries=1)
     yield from _insert(event)
-    yield from _note_attempt(event.id, event.attempts, attempt)
+    yield from _note_attempts([(event, attempt)])
     if attempt.gone:
         yield from registry.disable(webhook, GONE)
     return event
@@ -252,15 +269,17 @@ def _insert(event: Event) -> Script[None]:
     yield Query(f"INSERT INTO webhook_events ({COLUMNS}) VALUES ({marks})", values)
 
 
-def _note_attempt(event_id: str, number: int, attempt: Attempt) -> Script[None]:
-    yield Query(
-        "INSERT INTO webhook_attempts (event_id, number, at, status_code, error, duration_ms) VALUES (?, ?, ?, ?, ?, ?)",
-        (event_id, number, attempt.at, attempt.status_code, attempt.error, attempt.duration_ms),
-    )
-    if number > MOST_ATTEMPTS_KEPT:
-        yield Query(
-            "DELETE FROM webhook_attempts WHERE event_id = ? AND number <= ?", (event_id, number - MOST_ATTEMPTS_KEPT)
+def _note_attempts(made: Sequence[tuple[Event, Attempt]]) -> Script[None]:
+    """Store attempts, each as its event's latest."""
+    if made:
+        yield Many(
+            "INSERT INTO webhook_attempts (event_id, number, at, status_code, error, duration_ms) VALUES (?, ?, ?, ?, ?, ?)",
+            [(e.id, e.attempts, a.at, a.status_code, a.error, a.duration_ms) for e, a in made],
         )
+    if full := [
+        (event.id, event.attempts - MOST_ATTEMPTS_KEPT) for event, _ in made if event.attempts > MOST_ATTEMPTS_KEPT
+    ]:
+        yield Many("DELETE FROM webhook_attempts WHERE event_id = ? AND number <= ?", full)
 
 
 def get(account_id: str, event_id: str) -> Script[Event | None]:

@@ -1,8 +1,9 @@
 """Scripts on webhooks: an account's one endpoint, its secrets, and whether it is disabled."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fibatchd.plugin_api import NOW, Query, Row, Script, one
+from fibatchd.plugin_api import NOW, Many, Query, Row, Script, one
 
 from .signing import Ring, decode_ring, encode_ring, new_secret, rotated
 
@@ -84,10 +85,12 @@ def disable(webhook: Webhook, reason: str) -> Script[None]:
         yield from abandon_pending(webhook.account_id)
 
 
-def note_outcome(webhook: Webhook, *, failing: bool) -> Script[None]:
-    """Note whether a webhook took its last delivery, where it is not as it was when it was read."""
-    if failing is not webhook.failing:
-        yield Query("UPDATE webhooks SET failing = ? WHERE account_id = ?", (int(failing), webhook.account_id))
+def note_outcomes(failing: Mapping[Webhook, bool]) -> Script[None]:
+    """Note of webhooks whether their last delivery failed."""
+    by_account = sorted((webhook.account_id, int(failed)) for webhook, failed in failing.items())
+    yield Many(
+        "UPDATE webhooks SET failing = ? WHERE account_id = ?", [(f, account_id) for account_id, f in by_account]
+    )
 
 
 def abandon_pending(account_id: str) -> Script[None]:

@@ -11,7 +11,8 @@ from fibatchd.plugin_api import Context, LeaseLost, StoreUnavailable
 from . import outbox
 from .counts import Counts
 from .delivery import attempt
-from .outbox import CHANNEL, Attempt, Delivery, Event, Room
+from .outbox import CHANNEL, Attempt, Delivery, Event, Report, Room
+from .reporter import Reporter
 from .resolving import Resolver
 from .schedule import next_wait
 from .settings import Settings
@@ -34,6 +35,9 @@ class Sender:
         self._context = context
         self._resolve = Resolver()
         self._held: set[Delivery] = set()
+        """What is leased, until what came of it is stored."""
+        self._sending: set[Delivery] = set()
+        """What of it is on its way, and takes up places."""
         self._wake = trio.Event()
         self._counts = Counts()
         context.metrics += self._counts.metrics()
@@ -46,12 +50,15 @@ class Sender:
                 setting="webhooks.allow_private_addresses",
             )
         self._held.clear()
+        self._sending.clear()
+        reporter = Reporter(self._context)
         async with self._context.store.listen(CHANNEL) as told, trio.open_nursery() as nursery:
             nursery.start_soon(self._heed, told)
+            nursery.start_soon(reporter.run)
             task_status.started()
             while True:
                 self._wake = trio.Event()
-                pause = await self._look(nursery)
+                pause = await self._look(nursery, reporter)
                 with trio.move_on_after(pause):
                     await self._wake.wait()
 
@@ -59,7 +66,7 @@ class Sender:
         async for _ in told:
             self._wake.set()
 
-    async def _look(self, nursery: trio.Nursery) -> float:
+    async def _look(self, nursery: trio.Nursery, reporter: Reporter) -> float:
         """Start all deliveries that there is something for and room for; return the seconds until the next look."""
         settings = Settings.of(self._context.config)
         daemon = self._context.daemon()
@@ -74,41 +81,33 @@ class Sender:
             return AGAIN_S
         for delivery in taken.deliveries:
             self._held.add(delivery)
-            nursery.start_soon(self._deliver, delivery)
+            self._sending.add(delivery)
+            nursery.start_soon(self._deliver, delivery, reporter)
         return LOOK_S if taken.next_in is None else min(LOOK_S, max(SHORTEST_S, taken.next_in))
 
     def _room(self, settings: Settings) -> Room:
         """Return what may be taken now. Webhooks that fail have half of the places at most: they hold them for long."""
-        failing = sum(delivery.webhook.failing for delivery in self._held)
+        failing = sum(delivery.webhook.failing for delivery in self._sending)
         return Room(
-            max(0, settings.concurrency - len(self._held)),
+            max(0, settings.concurrency - len(self._sending)),
             max(0, (settings.concurrency + 1) // 2 - failing),
             settings.endpoint_concurrency,
         )
 
-    async def _deliver(self, delivery: Delivery) -> None:
-        try:
-            settings = Settings.of(self._context.config)
-            done = await attempt(delivery.webhook, delivery.event, settings, self._resolve)
-            wait = None
-            if not done.delivered:
-                tries = delivery.event.tries + 1
-                wait = next_wait(tries, settings, chance=random.random(), retry_after=done.retry_after)
-            event = await self._record(delivery, done, wait)
-        finally:
-            self._held.discard(delivery)
-            self._wake.set()
+    async def _deliver(self, delivery: Delivery, reporter: Reporter) -> None:
+        settings = Settings.of(self._context.config)
+        done = await attempt(delivery.webhook, delivery.event, settings, self._resolve)
+        self._sending.discard(delivery)
+        self._wake.set()
+        wait = None
+        if not done.delivered:
+            tries = delivery.event.tries + 1
+            wait = next_wait(tries, settings, chance=random.random(), retry_after=done.retry_after)
+        event = await reporter.report(Report(delivery, done, wait))
+        self._held.discard(delivery)
+        self._wake.set()
         self._counts.count(event, done)
         _tell(event, done, wait)
-
-    async def _record(self, delivery: Delivery, done: Attempt, wait: float | None) -> Event | None:
-        """Record an attempt, as often as it takes: until then nobody else touches the event while this daemon lives."""
-        while True:
-            try:
-                return await self._context.store.write(outbox.record, delivery, done, wait)
-            except StoreUnavailable as error:
-                log.warning("a webhook attempt cannot be recorded", event_id=delivery.event.id, error=str(error))
-                await trio.sleep(AGAIN_S)
 
 
 def _tell(event: Event | None, done: Attempt, wait: float | None) -> None:

@@ -6,9 +6,8 @@ import time
 from collections import defaultdict
 
 import pytest
-from hook_receiver import HookReceiver, hook_receiver
-
 from daemons import DaemonProcess, ModelServerProcess, chat, finished
+from hook_receiver import HookReceiver, hook_receiver
 
 CONFIG = """
 [storage]
@@ -34,12 +33,12 @@ upstreams = [{{ url = "{upstream}/v1" }}]
 @pytest.fixture
 def receiver():
     with hook_receiver() as running:
+        running.holding = True
         yield running
 
 
 def kill_before_delivery(daemon: DaemonProcess, client, receiver: HookReceiver, chance: random.Random) -> str:
     """End a batch and kill the daemon before its event is delivered; return the batch's id."""
-    receiver.wait.clear()
     body = {"requests": [chat(f"q{number}", f"say {number}") for number in range(5)]}
     batch_id = client.post("/v1/batches", json=body).raise_for_status().json()["id"]
     if chance.random() < 0.5:
@@ -49,7 +48,7 @@ def kill_before_delivery(daemon: DaemonProcess, client, receiver: HookReceiver, 
         time.sleep(chance.uniform(0, 0.2))  # about when it ends: the moment of the kill is what varies
     daemon.signal(signal.SIGKILL)
     daemon.wait()
-    receiver.wait.set()
+    receiver.release(batch_id)
     return str(batch_id)
 
 

@@ -7,7 +7,7 @@ import pytest
 import standardwebhooks
 import structlog.testing
 import trio
-from fibatchd_plugins.webhooks import sender
+from fibatchd_plugins.webhooks import reporter
 from fibatchd_plugins.webhooks.sender import Sender
 from site_webhooks import accept, answers, hang, receiving
 
@@ -280,12 +280,12 @@ async def test_the_store_goes_away_meanwhile(site, monkeypatch):
         await site.ended()
         async with site.sending():
             complaints = Complaints()
-            monkeypatch.setattr(sender, "log", complaints)
-            monkeypatch.setattr(sender, "AGAIN_S", 0.01)
+            monkeypatch.setattr(reporter, "log", complaints)
+            monkeypatch.setattr(reporter, "AGAIN_S", 0.01)
             await complaints.enough.wait()
             site.store.down = False
             event = await site.event("delivered")
-    assert "a webhook attempt cannot be recorded" in complaints.warnings
+    assert set(complaints.warnings) == {"webhook attempts cannot be recorded"}
     assert (len(receiver.posts), len(event["attempts"])) == (1, 1)
 
 

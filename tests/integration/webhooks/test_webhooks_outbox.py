@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import trio
 from fibatchd_plugins.webhooks import outbox, registry
-from fibatchd_plugins.webhooks.outbox import MOST_ATTEMPTS_KEPT, Attempt, Room
+from fibatchd_plugins.webhooks.outbox import MOST_ATTEMPTS_KEPT, Attempt, Report, Room
 from fibatchd_plugins.webhooks.registry import abandon_pending
 
 from fibatchd.errors import LeaseLost
@@ -45,6 +45,11 @@ async def take(store, who, held=(), most=100, most_each=4, most_failing=100):
     return (await store.write(outbox.take, who, list(held), Room(most, most_failing, most_each))).deliveries
 
 
+async def report(store, delivery, attempt, wait):
+    """The event as it is when this is recorded."""
+    return (await store.write(outbox.record, [Report(delivery, attempt, wait)])).get(delivery.event.id)
+
+
 def ids(deliveries):
     return [delivery.event.id for delivery in deliveries]
 
@@ -74,7 +79,7 @@ async def test_many_daemons_at_once_share_the_events(store):
         for _ in range(20):
             for delivery in await take(store, me, held, most=2, most_each=3):
                 taken.append(delivery.event.id)
-                await store.write(outbox.record, delivery, OK, None)
+                await report(store, delivery, OK, None)
 
     async with trio.open_nursery() as nursery:
         for me in who:
@@ -89,7 +94,7 @@ async def test_the_limit_of_an_endpoint_holds_over_all_daemons(store):
     first = await take(store, one, most_each=4)
     assert ids(first) == written[:4]
     assert await take(store, two, most_each=4) == []
-    await store.write(outbox.record, first[1], OK, None)
+    await report(store, first[1], OK, None)
     assert ids(await take(store, two, most_each=4)) == [written[4]]
 
 
@@ -113,14 +118,14 @@ async def test_an_endpoint_that_fails_gets_one_at_a_time_and_last(store, clock):
     failing, good = await owner(store), await owner(store)
     await add(store, failing, 5)
     (first, *_) = await take(store, who, most=1)
-    await store.write(outbox.record, first, DOWN, 1000.0)
+    await report(store, first, DOWN, 1000.0)
     clock.advance(1)
     await add(store, good, 2)
     assert [d.event.account_id for d in await take(store, who, most=1)] == [good]
     taken = await take(store, await daemon(store, "two"))
     assert Counter(delivery.event.account_id for delivery in taken) == {good: 1, failing: 1}
     (probe,) = [delivery for delivery in taken if delivery.event.account_id == failing]
-    await store.write(outbox.record, probe, OK, None)
+    await report(store, probe, OK, None)
     assert len(await take(store, await daemon(store, "three"), most_each=3)) == 3
 
 
@@ -129,7 +134,7 @@ async def test_those_that_fail_leave_places_to_those_that_work(store, clock):
     for _ in range(6):
         await add(store, await owner(store))
     for delivery in await take(store, who):
-        await store.write(outbox.record, delivery, DOWN, 0.0)
+        await report(store, delivery, DOWN, 0.0)
     assert len(await take(store, who, most=10, most_failing=4)) == 4
     assert await take(store, await daemon(store, "two"), most=10, most_failing=0) == []
 
@@ -139,7 +144,7 @@ async def test_events_come_when_they_are_due(store, clock):
     account_id = await owner(store)
     await add(store, account_id)
     (delivery,) = await take(store, who)
-    event = await store.write(outbox.record, delivery, DOWN, 10.0)
+    event = await report(store, delivery, DOWN, 10.0)
     assert (event.status, event.attempts, event.tries, event.due_at) == ("pending", 1, 1, clock.now + 10)
     taken = await store.write(outbox.take, who, [], Room(100, 100, 4))
     assert (taken.deliveries, taken.next_in) == ([], 10.0)
@@ -152,7 +157,7 @@ async def test_no_more_attempts(store):
     account_id = await owner(store)
     await add(store, account_id)
     (delivery,) = await take(store, who)
-    event = await store.write(outbox.record, delivery, DOWN, None)
+    event = await report(store, delivery, DOWN, None)
     assert (event.status, event.due_at) == ("failed", None)
     assert await take(store, who) == []
 
@@ -166,7 +171,7 @@ async def test_a_daemon_that_is_gone_holds_nothing(store):
     await lose(store, gone)
     (again,) = await take(store, other)
     assert again.event.id == lost.event.id
-    assert await store.write(outbox.record, lost, OK, None) is None  # too late: it is another's by now
+    assert await report(store, lost, OK, None) is None  # too late: it is another's by now
     assert (await get(store, account_id, again.event.id)).attempts == 0
     with pytest.raises(LeaseLost):
         await take(store, gone)
@@ -193,7 +198,7 @@ async def test_410_disables_and_abandons_what_waits(store):
     account_id = await owner(store)
     written = await add(store, account_id, 3)
     (first, *_) = await take(store, who, most=1)
-    event = await store.write(outbox.record, first, GONE, 5.0)
+    event = await report(store, first, GONE, 5.0)
     assert event.status == "abandoned"
     assert {(await get(store, account_id, event_id)).status for event_id in written} == {"abandoned"}
     webhook = await store.read(registry.get, account_id)
@@ -213,7 +218,7 @@ async def test_410_of_a_url_that_was_replaced_meanwhile_disables_nothing(store):
     await add(store, account_id)
     (delivery,) = await take(store, who)
     await store.write(registry.put, account_id, "https://example.com/new", rotate=False)
-    event = await store.write(outbox.record, delivery, GONE, 5.0)
+    event = await report(store, delivery, GONE, 5.0)
     assert event.status == "pending"
     assert (await store.read(registry.get, account_id)).disabled_at is None
 
@@ -225,8 +230,8 @@ async def test_removing_the_webhook_abandons_what_waits_and_records_what_is_on_i
     one, two = await take(store, who, most=2)
     assert await store.write(registry.delete, account_id)
     assert (await get(store, account_id, waiting)).status == "abandoned"
-    assert (await store.write(outbox.record, one, OK, None)).status == "delivered"
-    await store.write(outbox.record, two, DOWN, 0.0)
+    assert (await report(store, one, OK, None)).status == "delivered"
+    await report(store, two, DOWN, 0.0)
     assert await take(store, who) == []
     statuses = [(await get(store, account_id, event_id)).status for event_id in (delivered, failed, waiting)]
     assert statuses == ["delivered", "abandoned", "abandoned"]
@@ -249,7 +254,7 @@ async def test_redelivery_leaves_what_is_on_its_way(store):
     (delivery,) = await take(store, who)
     await store.write(outbox.redeliver, account_id, event_id)
     assert await take(store, await daemon(store, "two")) == []
-    assert (await store.write(outbox.record, delivery, OK, None)).status == "delivered"
+    assert (await report(store, delivery, OK, None)).status == "delivered"
 
 
 async def test_only_the_last_attempts_are_kept(store):
@@ -258,7 +263,7 @@ async def test_only_the_last_attempts_are_kept(store):
     (event_id,) = await add(store, account_id)
     for number in range(MOST_ATTEMPTS_KEPT + 5):
         (delivery,) = await take(store, who)
-        await store.write(outbox.record, delivery, Attempt(number, 500, None, 1), 0.0)
+        await report(store, delivery, Attempt(number, 500, None, 1), 0.0)
     kept = (await store.read(outbox.attempts_of, [event_id]))[event_id]
     assert [int(attempt.at) for attempt in kept] == list(range(5, MOST_ATTEMPTS_KEPT + 5))
 
@@ -268,7 +273,7 @@ async def test_old_events_go_but_not_those_that_wait(store, clock):
     account_id = await owner(store)
     done, waiting = await add(store, account_id, 2)
     (delivery,) = await take(store, who, most=1)
-    await store.write(outbox.record, delivery, OK, None)
+    await report(store, delivery, OK, None)
     assert delivery.event.id == done
     assert await store.write(outbox.sweep, 100.0, 10) == 0
     clock.advance(100)
