@@ -77,6 +77,8 @@ class DaemonProcess(Process):
         self.config = folder / "fibatchd.toml"
         head = f'[server]\nlisten = ["127.0.0.1:{self.port}"]\ndata_dir = "{folder}"\n'
         # What a test's configuration says of [server] follows this head.
+        if "[metrics]" not in config:  # the default address is free for one daemon of a machine
+            config += '\n[metrics]\nlisten = ""\n'
         self.config.write_text(head + config)
         self.base = f"http://127.0.0.1:{self.port}"
         self.env = env or {}
