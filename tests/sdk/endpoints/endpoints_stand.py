@@ -35,6 +35,10 @@ price_usd_per_million = {{ input = "0.01" }}
 capabilities = {{ max_inputs = 64, max_dimensions = 64 }}
 upstreams = [{{ url = "{url}/v1", model = "their-embedder" }}]
 [[models]]
+id = "embed-wide"
+endpoints = ["/v1/embeddings"]
+upstreams = [{{ url = "{url}/v1", model = "their-embedder" }}]
+[[models]]
 id = "translated"
 endpoints = ["/v1/chat/completions", "/v1/responses"]
 concurrency = 32

@@ -101,6 +101,22 @@ def test_a_batch(stored, form):
     assert [item["status"] for item in page["data"]] == ["completed"] * len(bodies)
 
 
+def test_results_of_many_floats_are_kept_to_the_byte(stored):
+    bodies = [{"model": "embed-wide", "input": ["x"] * 64, "dimensions": 2000 + n} for n in range(3)]
+    lines = stored.completed(stored.inline(URL, bodies), len(bodies))
+    for line, body in zip(lines, bodies, strict=True):
+        answer = embeddings(body)
+        assert 3 * 2**20 < len(answer) < 4 * 2**20, "as large as a result may be"
+        assert b'"body":' + answer.replace(b"\n", b" ") in line
+
+
+def test_a_result_that_is_too_large_is_said(stored):
+    batch = stored.ended(stored.inline(URL, [{"model": "embed-wide", "input": ["x"] * 64, "dimensions": 4000}]))
+    assert batch.request_counts.failed == 1
+    (found,) = stored.client.get(f"/batches/{batch.id}/results", cast_to=object)["data"]
+    assert found["error"]["code"] == "result_too_large"
+
+
 def test_a_file_with_a_wrong_line_names_it(stored):
     batch = stored.ended(stored.from_file(URL, [{"model": "embed", "input": "x"}, {"model": "embed", "input": []}]))
     assert batch.status == "failed"
