@@ -1,1 +1,1 @@
-"""Example and demo configuration, installed as `fibatchd_config`."""
+"""Example and demo configuration, alert rules and a dashboard, installed as `fibatchd_config`."""
