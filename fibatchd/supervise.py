@@ -49,6 +49,7 @@ async def supervise(name: str, part: Part, *, task_status: trio.TaskStatus[None]
     """Run `part` until cancelled, again and again. Raises what it raises before it has started once."""
     report = _Report(task_status)
     wait = FIRST_S
+    restarts[name,] += 0  # a counter that is there from the start shows its first step, too
     while True:
         began = trio.current_time()
         try:
