@@ -4,6 +4,7 @@ Whoever claims has looked at the candidates a moment ago; the claim looks again,
 transaction, so that no attempt starts on a key, account, quota or batch that is no longer good.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -70,20 +71,21 @@ def candidates(model: str) -> Script[tuple[list[Candidate], float]]:
     return [_candidate(row) for row in rows], now
 
 
-# Materialized, for a planner that ran a locking subquery again for each row would take more than the limit.
 def models_with_work() -> Script[list[str]]:
     """Return the models that have queued requests, those that the configuration no longer has included."""
     rows = yield Query("SELECT DISTINCT model FROM lanes WHERE queued > 0")
     return [model for (model,) in rows]
 
 
+# Materialized, for a planner that ran a locking subquery again for each row would take more than the limit. The bodies
+# come with it, since another trip to the database would hold the batch against everybody for longer.
 _TAKE = """
 WITH due AS MATERIALIZED (
     SELECT number FROM requests WHERE lane = ? AND status = 'queued' AND due_at <= ?
     ORDER BY due_at DESC, number LIMIT ? FOR UPDATE SKIP LOCKED)
 UPDATE requests SET status = 'running', attempts = attempts + 1, lease = ?, started_at = ?
 WHERE number IN (SELECT number FROM due)
-RETURNING number, attempts
+RETURNING number, attempts, (SELECT body FROM request_bodies WHERE request_bodies.number = requests.number)
 """
 _NEXT_DUE = "SELECT MIN(due_at) FROM requests WHERE lane = ? AND status = 'queued'"
 
@@ -96,55 +98,35 @@ def claim(daemon: int, takes: Sequence[tuple[int, int]], may_run: Callable[[Cand
     now = yield from pass_fence(daemon)
     rows = yield Query(_OF_LANES, (utc_day(now), [lane for lane, _ in takes], now))
     open_lanes = {c.lane: c for c in map(_candidate, rows) if may_run(c, now)}
-    claimed: list[tuple[Candidate, int, int]] = []
+    claimed: list[Claimed] = []
     dry: dict[int, float | None] = {lane: None for lane, _ in takes if lane not in open_lanes}
     for lane, count in takes:
         if (candidate := open_lanes.get(lane)) is None:
             continue
         got = yield Query(_TAKE, (lane, now, count, daemon, now))
-        claimed += [(candidate, number, attempt) for number, attempt in got]
+        claimed += [_claimed(candidate, daemon, *row) for row in got]
         if len(got) < count:
             ((dry[lane],),) = yield Query(_NEXT_DUE, (lane,))
-    requests = (yield from _with_bodies(daemon, claimed)) if claimed else []
-    yield from _count(claimed, now)
-    return Claim(requests, dry, now)
+    if claimed:
+        yield from _count(claimed, now)
+        begun = {c.batch_id: c.account.id for c in open_lanes.values() if not c.begun}
+        for batch_id in sorted(begun.keys() & {c.batch_id for c in claimed}):
+            yield transitions.begun(batch_id, begun[batch_id])
+    return Claim(claimed, dry, now)
 
 
-def _with_bodies(daemon: int, claimed: list[tuple[Candidate, int, int]]) -> Script[list[Claimed]]:
-    numbers = [number for _, number, _ in claimed]
-    rows = yield Query("SELECT number, body FROM request_bodies WHERE number = ANY(?)", (numbers,))
-    bodies: dict[int, bytes] = {number: body for number, body in rows}
-    return [
-        Claimed(
-            number,
-            attempt,
-            daemon,
-            c.lane,
-            c.batch_id,
-            c.account.id,
-            c.key.id,
-            c.model,
-            c.endpoint,
-            c.options,
-            bodies[number],
-        )
-        for c, number, attempt in claimed
-    ]
+def _claimed(c: Candidate, daemon: int, number: int, attempt: int, body: bytes) -> Claimed:
+    return Claimed(
+        number, attempt, daemon, c.lane, c.batch_id, c.account.id, c.key.id, c.model, c.endpoint, c.options, body
+    )
 
 
-def _count(claimed: list[tuple[Candidate, int, int]], now: float) -> Script[None]:
-    by_lane: dict[int, int] = {}
-    by_batch: dict[str, int] = {}
-    for candidate, _, _ in claimed:
-        by_lane[candidate.lane] = by_lane.get(candidate.lane, 0) + 1
-        by_batch[candidate.batch_id] = by_batch.get(candidate.batch_id, 0) + 1
-    if not claimed:
-        return
+def _count(claimed: Sequence[Claimed], now: float) -> Script[None]:
+    by_lane = Counter(c.lane for c in claimed)
+    by_batch = Counter(c.batch_id for c in claimed)
     yield Many("UPDATE lanes SET queued = queued - ? WHERE id = ?", [(n, lane) for lane, n in by_lane.items()])
     yield Many(
         "UPDATE batches SET queued = queued - ?, running = running + ?, in_progress_at = COALESCE(in_progress_at, ?), "
         "status = CASE status WHEN 'validating' THEN 'in_progress' ELSE status END WHERE id = ?",
         [(n, n, now, batch) for batch, n in by_batch.items()],
     )
-    for batch_id, account_id in sorted({(c.batch_id, c.account.id) for c, _, _ in claimed if not c.begun}):
-        yield transitions.begun(batch_id, account_id)
