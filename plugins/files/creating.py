@@ -28,9 +28,8 @@ from . import scripts
 from .expiry import read_expiry
 from .finalizing import FINALIZE
 from .upload import not_enabled
-from .validation import VALIDATE
+from .validation import API, VALIDATE
 
-API = "batches"
 SOURCE = "file"
 WINDOW = "24h"
 WINDOW_S = 86_400.0

@@ -139,7 +139,7 @@ def end(job: jobs.Job, output: Written | None, errors: Written | None, policy: P
     policy = yield from _kept(batch, policy)
     ((now,),) = yield NOW
     for written in (output, errors):
-        if written is not None and not (yield from scripts.publish(written, None, now, now + policy.retention_s)):
+        if written is not None and not (yield from scripts.publish(written, now, now + policy.retention_s)):
             raise GivenUp("a result file was given up before the batch had ended")
     yield from ending.name_files(batch.id, output.id if output else None, errors.id if errors else None)
     yield from ending.end(batch, policy, now)

@@ -85,14 +85,14 @@ def append(file_id: str, start: int, data: bytes) -> Script[bool]:
     return bool(rows)
 
 
-def publish(written: Written, filename: str | None, now: float, expires_at: float) -> Script[File | None]:
+def publish(written: Written, now: float, expires_at: float) -> Script[File | None]:
     """Make a staged file visible. None where it was given up meanwhile."""
     row = one(
         (
             yield Query(
-                "UPDATE files SET state = 'ready', bytes = ?, sha256 = ?, filename = COALESCE(?, filename), "
-                f"created_at = ?, expires_at = ? WHERE id = ? AND state = 'staging' RETURNING {COLUMNS}",
-                (written.size, written.sha256, filename, now, expires_at, written.id),
+                "UPDATE files SET state = 'ready', bytes = ?, sha256 = ?, created_at = ?, expires_at = ? "
+                f"WHERE id = ? AND state = 'staging' RETURNING {COLUMNS}",
+                (written.size, written.sha256, now, expires_at, written.id),
             )
         )
     )
@@ -118,7 +118,7 @@ def holdings(account_id: str) -> Script[Holdings]:
 
 
 def publish_upload(
-    account_id: str, written: Written, filename: str, keep_s: float, most_bytes: int, most_uploads: int
+    account_id: str, written: Written, keep_s: float, most_bytes: int, most_uploads: int
 ) -> Script[File | Holdings | None]:
     """Make an upload visible, unless the account would then have more than it may: returns what it has, and nothing
     changes. None where the file was given up meanwhile."""
@@ -128,7 +128,7 @@ def publish_upload(
         return held
     ((now,),) = yield NOW
     yield Query("INSERT INTO file_uploads (account_id, uploaded_at) VALUES (?, ?)", (account_id, now))
-    return (yield from publish(written, filename, now, now + keep_s))
+    return (yield from publish(written, now, now + keep_s))
 
 
 def get(account_id: str, file_id: str) -> Script[File | None]:

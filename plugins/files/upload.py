@@ -20,7 +20,7 @@ from fibatchd.plugin_api import (
 
 from . import scripts
 from .expiry import read_expiry
-from .multipart import Part, read_parts
+from .forms import Part, read_parts
 from .scripts import File, Holdings, NewFile
 from .writing import FileWriter, GivenUp
 
@@ -105,7 +105,6 @@ class UploadForm:
     held: Holdings
     fields: dict[str, bytearray] = field(default_factory=dict)
     writer: FileWriter | None = None
-    filename: str = NAMELESS
     _current: str = ""
 
     async def take(self, piece: Part | bytes) -> None:
@@ -127,8 +126,7 @@ class UploadForm:
         if part.name == FILE:
             if self.writer is not None:
                 raise refused(FILE, "occurs twice; upload one file at a time")
-            self.filename = _filename(part.filename)
-            new = NewFile(new_id("file-"), self.who.account.id, scripts.INPUT, self.filename)
+            new = NewFile(new_id("file-"), self.who.account.id, scripts.INPUT, _filename(part.filename))
             self.writer = FileWriter(self.store, new)
             await self.writer.begin()
         elif part.name not in FIELDS:
@@ -150,7 +148,6 @@ class UploadForm:
             scripts.publish_upload,
             self.who.account.id,
             written,
-            self.filename,
             keep_s,
             self.allowance.storage_bytes,
             self.allowance.uploads,

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 
 import pytest
 import trio
@@ -50,7 +51,7 @@ async def test_an_upload_is_a_file_object(each_site):
         "status": "processed",
         "status_details": None,
     }
-    assert file["id"].startswith("file-")
+    assert re.fullmatch("file-[0-9a-f]{32}", file["id"])
     assert (await each_site.call("GET", f"/v1/files/{file['id']}")).json() == file
     answer = await each_site.content(file["id"])
     assert answer.content == content

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from fibatchd_plugins.files.multipart import Part, read_parts
+from fibatchd_plugins.files.forms import Part, read_parts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
