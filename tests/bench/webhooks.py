@@ -1,9 +1,10 @@
 """How long an event takes from the commit of its transaction to its receiver, while a tenth of 500 endpoints hang and have a queue.
 
-    python tests/bench/webhooks.py [--endpoints 500] [--hanging 50] [--queue 10] [--rounds 3] [sqlite postgresql]
+    python tests/bench/webhooks.py [--endpoints 500] [--hanging 50] [--queue 10] [--rounds 3] [--over 0] [sqlite postgresql]
 
-All endpoints have an event at the same moment, so this is the worst case: the time of the last ones is the time that all
-take together, and the receiver, in a process of its own, shares the machine. Each delivery has its own connection.
+In each round every working endpoint has an event, all of them at the same moment unless they are spread `--over` some
+seconds. At the same moment is the worst case: the last one's time is the time that all take together. Each delivery has its
+own connection; the receiver is in a process of its own, on the same machine.
 """
 
 import argparse
@@ -81,7 +82,7 @@ async def measure(store, options, port, arrivals):
             for _ in range(options.queue):
                 await store.write(outbox.add, owner, "batch.completed", {"id": "batch_0"})
         for _ in range(options.rounds):
-            took += await one_round(store, owners[options.hanging :], arrivals)
+            took += await one_round(store, owners[options.hanging :], arrivals, options.over)
         nursery.cancel_scope.cancel()
     return sorted(took)
 
@@ -92,17 +93,18 @@ async def renew(store, daemon):
         await store.write(leases.renew, daemon, {})
 
 
-async def one_round(store, owners, arrivals):
+async def one_round(store, owners, arrivals, over):
     written = {}
 
-    async def add(owner):
+    async def add(owner, wait):
+        await trio.sleep(wait)
         event = await store.write(outbox.add, owner, "batch.completed", {"id": "batch_0"})
         written[event.id] = time.time()
 
     async with trio.open_nursery() as nursery:
-        for owner in owners:
-            nursery.start_soon(add, owner)
-    took: list[float] = []
+        for number, owner in enumerate(owners):
+            nursery.start_soon(add, owner, over * number / len(owners))
+    took = []
     while len(took) < len(owners):
         event_id, at = await trio.to_thread.run_sync(arrivals.get)
         if event_id in written:
@@ -137,6 +139,7 @@ def main():
     parser.add_argument("--hanging", type=int, default=50)
     parser.add_argument("--queue", type=int, default=10, help="events that wait for each hanging endpoint")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--over", type=float, default=0.0, help="seconds over which a round's events are spread")
     parser.add_argument("stores", nargs="*", default=["sqlite", "postgresql"])
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))  # errors alone

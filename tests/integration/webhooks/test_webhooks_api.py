@@ -11,6 +11,7 @@ from fibatchd_plugins.webhooks.housekeeping import Housekeeping
 from fibatchd_plugins.webhooks.resolving import Resolver
 from site_webhooks import answers, hang, receiving
 
+from fibatchd.inference.schema import load_schema
 from fibatchd.store import accounts
 
 SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{32}")
@@ -297,6 +298,7 @@ class TestTest:
             "created_at": event["created_at"],
             "data": {},
         }
+        assert load_schema("webhook_event").problem(body) is None
         assert await each_site.events() == [event]
 
     @pytest.mark.parametrize(("status", "error"), [(500, None), (302, None), (None, "connection_failed")])

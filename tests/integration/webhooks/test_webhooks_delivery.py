@@ -12,7 +12,10 @@ from fibatchd_plugins.webhooks.sender import Sender
 from site_webhooks import accept, answers, hang, receiving
 
 from fibatchd.errors import StoreError
+from fibatchd.inference.schema import load_schema
 from fibatchd.store import ending
+
+EVENT = load_schema("webhook_event")
 
 
 async def test_a_completed_batch_is_announced(each_site, receiver):
@@ -61,6 +64,7 @@ async def test_every_way_to_end(each_site, receiver, end):
     async with each_site.sending():
         (post,) = await receiver.count(1)
     assert (post.event["type"], post.event["data"]) == (f"batch.{end.__name__}", {"id": batch_id})
+    assert EVENT.problem(post.event) is None
 
 
 async def test_an_api_may_have_its_own_name_for_it(site, receiver):

@@ -14,6 +14,8 @@ from daemons import DaemonProcess, ModelServerProcess, chat, closing_all
 from hook_receiver import hook_receiver
 from sdks import node_modules_with
 
+from fibatchd.inference.schema import load_schema
+
 VERIFY = Path(__file__).with_name("verify.mjs")
 CONFIG = """
 [storage]
@@ -75,6 +77,7 @@ def test_deliveries_are_verified(daemon, receiver, needs):
         second = set_webhook(client, receiver.url, rotate_secret=True)["secret"]
         posts += [receiver.event_of(a_batch(client))]
     assert [post.event["type"] for post in posts] == ["batch.completed", "message_batch.ended", "batch.completed"]
+    assert [load_schema("webhook_event").problem(post.event) for post in posts] == [None] * 3
     cases = [(first, post) for post in posts] + [(second, posts[-1])]
     for secret, post in cases:
         verified = standardwebhooks.Webhook(secret).verify(post.body, post.headers)
