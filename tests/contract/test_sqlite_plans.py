@@ -43,11 +43,12 @@ from fibatchd.store import (
 from fibatchd.store.admission import IdempotencyKey
 from fibatchd.store.interface import Many, Query
 from fibatchd.store.sqlite import connect, open_sqlite, run_script
+from fibatchd.store.standing import standing
 
 NOW = 1_795_000_000.0
 KEY = IdempotencyKey("k", "/v1/batches", b"1" * 32)
 EVERY_DAEMON = {"daemons", "places"}  # as many rows as there are daemons: to read them all is the purpose
-SMALL_INDEXES = {"batches_unfinished", "batches_expiry", "accounts_deleted"}  # open batches; accounts that were deleted
+SMALL_INDEXES = {"batches_unfinished", "batches_expiry", "lanes_work", "accounts_deleted"}  # what is open; deleted accounts
 VIRTUAL = {"due", "json_each"}
 
 
@@ -179,6 +180,7 @@ def scenes(database):
     yield play("owners gone", sweeps.owners_gone, 10)
     yield play("stale staging", sweeps.stale_staging, 60)
     yield play("forget keys", sweeps.forget_keys, 10)
+    yield play("standing", standing)
     yield play("fail lane", sweeps.fail_lane, lanes[0], Failure("model_not_found", "gone", 404), 1, POLICY)
     yield play("take over", leases.take_over, worker, 8, POLICY)
     yield play("forget", leases.forget, worker)
