@@ -9,6 +9,7 @@ from scenario import (
     create,
     daemon,
     get,
+    given_back,
     owner,
     read_results,
     report,
@@ -163,3 +164,32 @@ async def test_jobs_in_a_lost_daemons_hands_are_free_again(store, clock):
     await store.write(jobs.done, held)
     await store.write(jobs.postpone, held, 0.0)
     assert await store.write(jobs.holds, again) is True
+
+
+async def test_a_daemon_can_be_told_what_it_holds(store):
+    """For one that had no answer to a claim; of one model, as its pool asks."""
+    ada, worker, other = await owner(store), await daemon(store), await daemon(store, "other")
+    batch = await create(store, ada, ["m", "m", "m", "n"])
+    mine, _ = await claim(store, worker, count=1) + await claim(store, worker, "n")
+    await claim(store, other, count=1)
+    (held,) = await store.write(leases.holdings, worker, "m")
+    assert (held.number, held.attempt, held.batch_id) == (mine.number, 1, batch.id)
+    assert await report(store, given_back(held.as_claimed(worker, "m"))) == 1
+    assert await store.write(leases.holdings, worker, "m") == []
+    assert (await get(store, ada, batch.id)).queued == 2
+    await balanced(store)
+    assert [c.attempt for c in await claim(store, worker)] == [1, 1]
+
+
+async def test_jobs_that_a_daemon_does_not_know_of_are_given_back(store, clock):
+    worker, other = await daemon(store), await daemon(store, "other")
+    for kind, who in (("k", worker), ("k", worker), ("k", other), ("j", worker)):
+        await store.write(jobs.enqueue, kind, "s", clock.now)
+        assert (await store.write(jobs.take, kind, who)).lease == who
+    await store.write(jobs.enqueue, "k", "s", clock.now)
+    known = await store.write(jobs.take, "k", worker)
+    assert await store.write(jobs.give_back, "k", worker, [known.id]) == 2
+    assert await store.write(jobs.give_back, "k", worker, [known.id]) == 0
+    assert await store.write(jobs.holds, known)
+    assert [(await store.write(jobs.take, "k", worker)).attempts for _ in range(2)] == [1, 1]
+    assert await store.write(jobs.take, "k", worker) is None

@@ -1,6 +1,7 @@
 """A model's places, shared by daemons: never more than the limit at any instant, and never one unused that is wanted."""
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from scenario import daemon, take_over
@@ -73,6 +74,40 @@ async def test_a_lowered_limit_is_reached_as_daemons_call(store):
         await places(store, who, 20, 8)
     assert [await places(store, who, 20, 2) for who in (one, two, one)] == [0, 1, 1]
     assert await places(store, two, 20, 0) == 0
+
+
+async def test_daemons_are_told_when_places_can_move(store):
+    one, two = await daemon(store, "one"), await daemon(store, "two")
+    async with store.listen("places") as heard:
+
+        async def told(*notes):
+            for note in notes:
+                with trio.fail_after(10):
+                    assert await anext(heard) == note
+            with trio.move_on_after(0.05):
+                pytest.fail(f"was told {await anext(heard)}")
+
+        await places(store, one, 20)
+        await told()
+        assert await places(store, two, 20) == 0
+        await told(f"{two} m")  # one has too many
+        assert await places(store, one, 20, in_use=8) == 4
+        await told()  # it cannot give them up yet
+        assert await places(store, one, 20, in_use=4) == 4
+        await told(f"{one} m")  # two lacks them
+        assert await places(store, two, 20) == 4
+        assert await places(store, one, 20) == 4
+        await told()
+        await take_over(store, one)
+        await told(f"{one} m")
+        assert await places(store, two, 20) == 8
+
+
+async def test_it_is_told_what_others_hold(store):
+    one, two = await daemon(store, "one"), await daemon(store, "two")
+    await places(store, one, 3)
+    assert await store.write(leases.hold_places, two, "m", 20, 8) == leases.Places(granted=5, others=3)
+    assert await store.write(leases.hold_places, two, "m", 20, 6, in_use=5) == leases.Places(granted=3, others=3)
 
 
 async def test_a_lost_daemon_leaves_its_places_and_can_take_none(store, clock):
