@@ -44,7 +44,10 @@ class HookReceiver:
     def _handler(outer) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
+                size = int(self.headers["content-length"])
+                body = self.rfile.read(size)
+                if len(body) < size:  # the daemon was killed while it sent
+                    return
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 post = Post(time.monotonic(), self.path, headers, body)
                 with outer._changed:
