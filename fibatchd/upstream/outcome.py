@@ -29,6 +29,10 @@ UPSTREAM = "upstream_error"
 TOO_LARGE = "result_too_large"
 
 MESSAGE_MAX = 1000
+CLEANED_MAX = 4 * MESSAGE_MAX
+"""So much of a message is looked at: it may quote the prompt, and be as long. What is left out of it makes it shorter."""
+ERROR_BODY_MAX = 256 * 1024
+"""A larger body is no error message; it is not parsed, for that would hold the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +108,15 @@ def retry_after(value: bytes | None, now: float) -> float | None:
         return float(text)
     try:
         when = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter for a year beyond any integer of C
         return None
     return max(0.0, (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now)
 
 
 def _said(body: bytes) -> str | None:
     """Return the message in an error body, in any of the shapes that model servers use."""
+    if len(body) > ERROR_BODY_MAX:
+        return None
     try:
         value = rawjson.decode(body) if rawjson.is_object(body) else None
     except InvalidJson:
@@ -125,16 +131,20 @@ def _said(body: bytes) -> str | None:
     return None
 
 
+# No name begins inside another: else each of its characters would be tried as a beginning, in quadratic time.
 _ADDRESS = re.compile(
-    r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s\"'<>]+"  # URLs
+    r"(?<![a-zA-Z0-9+.-])[a-zA-Z0-9+.-]++://[^\s\"'<>]+"  # URLs
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"  # IPv4
     r"|\[[0-9a-fA-F:]+\](?::\d+)?"  # IPv6 in brackets
-    r"|\b[a-zA-Z0-9.-]+:\d{2,5}\b"  # host:port
+    r"|(?<![a-zA-Z0-9.-])[a-zA-Z0-9.-]++:\d{2,5}\b"  # host:port
 )
 
 
 def _clean(text: str, upstream_model: str, model: str) -> str:
     """Make an upstream's message fit for clients: one line, bounded, no addresses, the model under its public name."""
+    if len(text) > CLEANED_MAX:
+        text = text[:CLEANED_MAX]
+        text = text.rpartition(" ")[0] or text  # not half an address at the end
     text = re.sub(r"[\x00-\x1f\x7f]+", " ", text).encode("utf-8", "replace").decode()
     text = _ADDRESS.sub("…", text)
     if upstream_model and upstream_model != model:

@@ -86,6 +86,7 @@ def test_what_is_no_message_is_not_passed_on(body):
 
 def test_names_and_addresses_of_upstreams_are_left_out():
     said = "up-model at http://gpu-7.internal:8000/v1 (10.1.2.3:8000, [fd00::7]:81, gpu-7.internal:8000) refused\nit"
+    said += " _gpu-7.internal:8000 --http://gpu-7.internal/v1 1.https://gpu-7.internal"
     message = judged(400, json.dumps({"error": {"message": said}}).encode()).failure.message
     assert message.startswith("public at …")
     assert "\n" not in message
@@ -104,6 +105,24 @@ def test_a_message_is_bounded():
     assert len(judged(400, body).failure.message) == 1000
 
 
+def test_a_message_that_quotes_a_long_prompt_is_looked_at_in_linear_time():
+    # In quadratic time this would take minutes, and no other request would go on meanwhile.
+    said = "a." * 100_000 + " at http://gpu-7"
+    message = judged(400, json.dumps({"error": {"message": said}}).encode()).failure.message
+    assert message == "a." * 499 + "a" + "…"
+
+
+def test_no_half_of_an_address_is_left_where_a_message_is_cut():
+    said = "http://gpu-7.internal:8000/" + "x" * 3900 + " refused by http://gpu-7.internal:8000/" + "y" * 3900
+    message = judged(400, json.dumps({"error": {"message": said}}).encode()).failure.message
+    assert message == "… refused by"
+
+
+def test_a_body_that_is_too_large_for_a_message_is_not_parsed():
+    body = json.dumps({"error": {"message": "max_tokens is too large"}, "echo": "x" * 300_000}).encode()
+    assert judged(400, body).failure.message == "The model's server rejected the request as invalid"
+
+
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
@@ -117,6 +136,7 @@ def test_a_message_is_bounded():
         (b"Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
         (b"\xb2", None),
         (b"99999999999999999999", None),
+        (b"Fri, 31 Dec 99999999999 23:59:59 GMT", None),
     ],
 )
 def test_retry_after_in_seconds_or_as_a_date(value, seconds):
