@@ -11,7 +11,11 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 UNIX = "unix:"
 """In a list of trusted proxies: every peer on a unix socket. Also the address of such a peer."""
 
-_pair = re.compile(r'([!#$%&\'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s",;=]+))')
+# No name begins inside another: else each of its characters would be tried as a beginning, in quadratic time.
+_pair = re.compile(
+    r"(?<![!#$%&'*+.^_`|~0-9A-Za-z-])([!#$%&'*+.^_`|~0-9A-Za-z-]++)="
+    r'(?:"((?:[^"\\]|\\.)*)"|([^\s",;=]+))'
+)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,12 @@ def test_client(peer: str, headers: list[tuple[str, str]], client: Client) -> No
     assert told(peer, *headers) == client
 
 
+def test_a_header_is_read_in_linear_time() -> None:
+    # As long as no head may be: in quadratic time this would take hours.
+    assert told("10.0.0.1", ("forwarded", "a" * 2_000_000)) == Client("10.0.0.1", "http", None)
+    assert told("10.0.0.1", ("forwarded", '"' + "a" * 2_000_000)) == Client("10.0.0.1", "http", None)
+
+
 def test_nobody_is_trusted_unless_named() -> None:
     assert "127.0.0.1" not in TrustedProxies([])
     assert UNIX not in TrustedProxies(["0.0.0.0/0", "::/0"])
