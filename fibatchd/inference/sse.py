@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\r\n\n|\n\r\n")
-_DATA = re.compile(rb"^data:? ?(.*?)\r?$", re.MULTILINE)
+_DATA = re.compile(rb"^data(?:: ?(.*))?$", re.MULTILINE)
 
 
 class EventSplitter:
@@ -33,7 +33,7 @@ class EventSplitter:
     @staticmethod
     def data(event: bytes) -> bytes | None:
         """Return an event's data, its lines joined by newlines; None where it has none."""
-        lines = [match[1] for match in _DATA.finditer(event.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))]
+        lines = [match[1] or b"" for match in _DATA.finditer(event.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))]
         return b"\n".join(lines) if lines else None
 
     @staticmethod
