@@ -95,8 +95,8 @@ class Lease:
             total = 0
             while count := await self._take_over_some(daemon):
                 total += count
-            await store.write(leases.forget, daemon)
-            log.warning("took over from a daemon that is gone", daemon=daemon, requests=total)
+            if await store.write(leases.forget, daemon) or total:
+                log.warning("took over from a daemon that is gone", daemon=daemon, requests=total)
 
     async def end(self) -> None:
         """Give up this daemon's id; nothing runs under it any more, and what the store may hold for it all the same (an

@@ -76,14 +76,17 @@ def seize(daemon: int) -> Script[bool]:
     )
 
 
-def forget(daemon: int) -> Script[None]:
-    """Remove the row of a daemon that runs no request any more; the jobs and places that it holds are free again."""
-    yield Query("DELETE FROM daemons WHERE id = ?", (daemon,))  # first: it waits for whoever is passing the fence
+def forget(daemon: int) -> Script[bool]:
+    """Remove the row of a daemon that runs no request any more; the jobs and places that it holds are free again. False
+    where it was forgotten before."""
+    # First of all: it waits for whoever is passing the fence.
+    known = yield Query("DELETE FROM daemons WHERE id = ? RETURNING id", (daemon,))
     for (model,) in (yield Query("DELETE FROM places WHERE daemon = ? AND held > 0 RETURNING model", (daemon,))):
         yield Notify("places", f"{daemon} {model}")
     yield Query("DELETE FROM places WHERE daemon = ?", (daemon,))
     for (kind,) in (yield Query("UPDATE jobs SET lease = NULL WHERE lease = ? RETURNING kind", (daemon,))):
         yield Notify("jobs", kind)
+    return bool(known)
 
 
 @dataclass(frozen=True, slots=True)
