@@ -7,7 +7,7 @@ the sums are kept, one for each account and model, until it is back.
 import structlog
 import trio
 
-from fibatchd.errors import StoreUnavailable
+from fibatchd.errors import StoreError, StoreUnavailable
 from fibatchd.inference.execute import Attempt
 from fibatchd.inference.tally import Tally
 from fibatchd.store.interface import Store
@@ -16,6 +16,9 @@ from fibatchd.store.spending import INTERACTIVE, Spent, record_interactive
 RETRY_S = 1.0
 FLUSH_S = 5.0
 """A write has this long to end once nobody wants to wait any more."""
+
+Part = tuple[str, str, Spent]
+"""Account, model, and what was spent there."""
 
 log = structlog.get_logger(__name__)
 
@@ -37,16 +40,7 @@ class Bookkeeper:
         if not attempt.sent:
             return
         self._tally.count(model_id, INTERACTIVE, attempt)
-        spent = self._waiting.setdefault((account_id, model_id), Spent())
-        spent.attempts += 1
-        if attempt.cost is None:
-            spent.cost_unknown += 1
-        else:
-            spent.cost += attempt.cost
-        if usage := attempt.usage:
-            spent.input_tokens += usage.input_tokens
-            spent.cached_tokens += usage.cached_tokens
-            spent.output_tokens += usage.output_tokens
+        self._waiting.setdefault((account_id, model_id), Spent()).note(attempt.usage, attempt.cost)
         self._work.set()
 
     def pending(self, account_id: str) -> int:
@@ -66,39 +60,54 @@ class Bookkeeper:
             await self._write()
 
     async def _write(self) -> bool:
-        """Write all that waits; False where the store cannot now. A write begun is waited for, since nobody could tell
-        whether one that was cut short is stored."""
+        """Write all that waits; False where the store cannot now. A write begun is waited for, however long the store takes
+        to say that it cannot, since nobody could tell whether one that was cut short is stored."""
         self._work = trio.Event()
         self._under_way, self._waiting = self._waiting, {}
         parts = [(account_id, model_id, spent) for (account_id, model_id), spent in self._under_way.items()]
-        stored = True
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + FLUSH_S) as scope:
-            try:
-                if parts:
-                    await self._store.write(record_interactive, parts)
-            except StoreUnavailable:
-                stored = False
+        left: list[Part] = []
+        async with _until_cancelled_and(FLUSH_S) as scope:
+            if parts:
+                left = await self._store_parts(parts)
         if scope.cancelled_caught:
             log.error("spending not recorded in time, it may be lost", accounts=sorted({part[0] for part in parts}))
-        done, self._under_way = self._under_way, {}
-        if not stored:
-            self._put_back(done)
-        return stored
+        self._under_way = {}
+        if left:
+            self._put_back({(account_id, model_id): spent for account_id, model_id, spent in left})
+        return not left
+
+    async def _store_parts(self, parts: list[Part]) -> list[Part]:
+        """Write these sums, and return those that the store could not take now. One that it never will is given up, and
+        takes no other with it."""
+        try:
+            await self._store.write(record_interactive, parts)
+        except StoreUnavailable:
+            return parts
+        except StoreError:
+            if len(parts) > 1:
+                return [left for part in parts for left in await self._store_parts([part])]
+            log.exception("spending cannot be stored", account=parts[0][0], model=parts[0][1])
+        return []
 
     def _put_back(self, kept: dict[tuple[str, str], Spent]) -> None:
         for key, spent in self._waiting.items():
             if key in kept:
-                _add(kept[key], spent)
+                kept[key].add(spent)
             else:
                 kept[key] = spent
         self._waiting = kept
         self._work.set()
 
 
-def _add(total: Spent, part: Spent) -> None:
-    total.attempts += part.attempts
-    total.input_tokens += part.input_tokens
-    total.cached_tokens += part.cached_tokens
-    total.output_tokens += part.output_tokens
-    total.cost += part.cost
-    total.cost_unknown += part.cost_unknown
+@asynccontextmanager
+async def _until_cancelled_and(seconds: float) -> AsyncIterator[trio.CancelScope]:
+    """Shield the block from being cancelled, but only for so long after it would have been."""
+    with trio.CancelScope(shield=True) as scope:
+
+        async def begin_to_count() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                scope.deadline = trio.current_time() + seconds
+
+        yield scope

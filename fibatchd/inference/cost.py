@@ -1,7 +1,20 @@
 """What an answer cost: its usage at the model's price, in whole pico-USD."""
 
+from typing import Final
+
 from fibatchd.config import Price
 from fibatchd.domain.requests import Usage
+
+MOST_TOKENS: Final = 10**8
+"""More than any model reads or writes in one request by far. Sums of such counts still fit a database's integers."""
+
+
+def believable(usage: Usage | None) -> Usage | None:
+    """Return the usage, or None where a count in it cannot be true: then it told nothing, and nothing else may trip on it."""
+    if usage is None:
+        return None
+    counts = (usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens)
+    return usage if all(0 <= count <= MOST_TOKENS for count in counts) else None
 
 
 def cost_of(price: Price | None, usage: Usage | None) -> int | None:

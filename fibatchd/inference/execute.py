@@ -16,7 +16,7 @@ from fibatchd import rawjson
 from fibatchd.config import Model
 from fibatchd.domain.requests import Failure, Usage
 from fibatchd.errors import AnswerTooLarge, ConnectFailed, UpstreamError
-from fibatchd.inference.cost import cost_of
+from fibatchd.inference.cost import believable, cost_of
 from fibatchd.inference.endpoint import BrokenReply, Call, Endpoint, Options, Refused, Route, StreamEditor
 from fibatchd.upstream import outcome
 from fibatchd.upstream.answer import Answer, StreamedAnswer
@@ -81,13 +81,13 @@ class OpenStream:
             verdict = outcome.of_error(error) if isinstance(error, UpstreamError) else outcome.broken_answer()
             if isinstance(error, UpstreamError):
                 self._visit.broke(error, verdict)
-            self.result = Attempt(failure=verdict.failure, cost=None, usage=self.editor.usage)
+            self.result = Attempt(failure=verdict.failure, cost=None, usage=believable(self.editor.usage))
             if last := self.editor.failed(verdict.failure.code, verdict.failure.message):
                 yield last
 
     def note_end(self, model: Model) -> None:
         """Whoever took the chunks has taken the last, or does not want more."""
-        usage = self.editor.usage
+        usage = believable(self.editor.usage)
         if usage is not None:
             self._visit.tokens = usage.input_tokens + usage.output_tokens
         if self.result.failure is None:
@@ -253,7 +253,8 @@ def _success(endpoint: Endpoint, call: Call, route: Route, answer: Answer, max_b
         return _of(outcome.broken_answer())
     if len(reply.body) > max_body:
         return _of(outcome.of_error(AnswerTooLarge("translated")))
-    return Attempt((answer.status, reply.body), usage=reply.usage, cost=cost_of(route.model.price, reply.usage))
+    usage = believable(reply.usage)
+    return Attempt((answer.status, reply.body), usage=usage, cost=cost_of(route.model.price, usage))
 
 
 def _broken(visit: Visit, error: UpstreamError) -> Attempt:

@@ -47,6 +47,8 @@ _PASSING = (
     apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError,
     apsw.NoMemError, apsw.InterruptError, apsw.ProtocolError, apsw.CorruptError, apsw.NotADBError,
 )  # fmt: skip
+_UNBINDABLE = (OverflowError, UnicodeError)
+"""What apsw raises for an integer beyond 64 bits and for text with lone surrogates."""
 
 _LOCKING = re.compile(r" FOR (UPDATE|SHARE|NO KEY UPDATE|KEY SHARE)( OF \w+)?( SKIP LOCKED| NOWAIT)?\b")
 
@@ -101,6 +103,8 @@ def _translated(error: BaseException) -> BaseException:
         return StoreConflict(str(error))
     if isinstance(error, apsw.Error):
         return StoreError(f"{type(error).__name__}: {error}")
+    if isinstance(error, _UNBINDABLE):
+        return StoreError(f"a value that the database cannot hold: {type(error).__name__}")  # the rest quotes the value
     return error
 
 

@@ -55,6 +55,18 @@ async def test_a_value_that_exists_is_a_conflict_and_nothing_is_stored(store):
     assert await store.read(stored) == ["b"]
 
 
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**30, "\ud800"])
+async def test_a_value_that_no_column_holds_is_refused_alone(store, value):
+    step = {str: "INSERT INTO drained_models (model, since) VALUES (?, 1.5)"}.get(
+        type(value), "UPDATE batches SET cost = cost + ?"
+    )
+    with pytest.raises(StoreError) as caught:
+        await store.write(query, step, value)
+    assert type(caught.value) is StoreError
+    assert str(value) not in str(caught.value)
+    assert await store.write(put, "a") == 1
+
+
 async def test_a_value_twice_in_bulk_is_a_conflict_and_nothing_is_stored(store):
     twice = Insert("drained_models", ("model", "since"), [("a", 0.0), ("b", 0.0), ("a", 0.0)])
     with pytest.raises(StoreConflict):

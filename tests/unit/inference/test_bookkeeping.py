@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from fibatchd.domain.requests import Usage
-from fibatchd.errors import StoreUnavailable
+from fibatchd.errors import StoreError, StoreUnavailable
 from fibatchd.inference.bookkeeping import FLUSH_S, Bookkeeper
 from fibatchd.inference.execute import Attempt
 
@@ -20,6 +20,7 @@ class Store:
         self.parts = []
         self.calls = 0
         self.away = False
+        self.refused = None
         self.gate = trio.Event()
         self.gate.set()
 
@@ -29,6 +30,8 @@ class Store:
             await trio.lowlevel.checkpoint()
             raise StoreUnavailable("away")
         await self.gate.wait()
+        if any(part[0] == self.refused for part in parts):
+            raise StoreError("never")
         self.parts += parts
 
     def total(self, field):
@@ -127,3 +130,14 @@ async def test_the_end_does_not_wait_for_ever(store, autojump_clock):
         began = trio.current_time()
         nursery.cancel_scope.cancel()
     assert trio.current_time() - began <= FLUSH_S + 0.1
+
+
+async def test_what_the_store_never_takes_costs_nobody_else_their_books(store, keeper):
+    store.refused = "bob"
+    for account in ("ada", "bob", "eve"):
+        keeper.record(account, "glm", GOOD)
+    await settled()
+    keeper.record("eve", "glm", GOOD)
+    await settled()
+    assert [(account, spent.cost) for account, _, spent in store.parts] == [("ada", 7), ("eve", 7), ("eve", 7)]
+    assert keeper.pending("bob") == 0
