@@ -70,9 +70,9 @@ class JobRunner:
     async def _handle(self, job: Job, token: object) -> None:
         try:
             await self._handler(self._context, job)
-        except Exception as error:
+        except Exception:
             wait = min(RETRY_CAP_S, 2.0 ** min(job.attempts, 10))
-            log.exception("job failed", kind=job.kind, subject=job.subject, retry_in=wait, error=str(error))
+            log.exception("job failed", kind=job.kind, subject=job.subject, retry_in=wait)
             await self._postpone(job, wait)
         finally:
             self._in_hand.discard(job.id)

@@ -9,7 +9,7 @@ from fibatchd.domain import states
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import NewRequest
 from fibatchd.errors import StoreUnavailable
-from fibatchd.store import accounts, jobs
+from fibatchd.store import accounts, jobs, transitions
 from fibatchd.store.ending import COLUMNS, Policy, finish_if_done
 from fibatchd.store.interface import NOW, Insert, Notify, Query, Row, Script, one
 
@@ -251,6 +251,8 @@ def open_batch(
     )
     for model in queued:
         yield Notify("work", model)
+    if status == states.IN_PROGRESS:
+        yield transitions.begun(reserved.batch_id, account_id)
     return True
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 import trio
-from scenario import FINALIZER, POLICY, cancel, claim, create, daemon, failed, owner, report, succeeded
+from scenario import FINALIZER, POLICY, cancel, claim, create, daemon, failed, owner, prepare, report, succeeded, upload
 
 from fibatchd.errors import StoreUnavailable
 from fibatchd.store import claims, ending, leases, transitions
@@ -93,6 +93,17 @@ async def test_a_batch_that_writes_files_and_one_that_never_ran(store):
         await cancel(store, ada, batch.id)
         ended = await told.next()
         assert (ended["status"], ended["run_s"], ended["requests"]["cancelled"]) == ("cancelled", None, 1)
+
+
+async def test_a_batch_whose_input_was_checked_first(store):
+    ada = await owner(store)
+    async with store.listen(transitions.CHANNEL) as channel:
+        reserved = await upload(store, ada)
+        assert await prepare(store, reserved)
+        notice = await Told(channel).next()
+        assert (notice["batch"], notice["status"]) == (reserved.batch_id, "in_progress")
+        await claim(store, await daemon(store))
+        await Told(channel).nothing()
 
 
 async def test_what_is_rolled_back_is_not_told(store):
