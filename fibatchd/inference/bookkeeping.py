@@ -4,6 +4,9 @@ A call's cost counts against the quota at once (`pending`), though the store has
 the sums are kept, one for each account and model, until it is back.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import structlog
 import trio
 
@@ -102,12 +105,16 @@ class Bookkeeper:
 @asynccontextmanager
 async def _until_cancelled_and(seconds: float) -> AsyncIterator[trio.CancelScope]:
     """Shield the block from being cancelled, but only for so long after it would have been."""
-    with trio.CancelScope(shield=True) as scope:
+    scope = trio.CancelScope(shield=True)
 
-        async def begin_to_count() -> None:
-            try:
-                await trio.sleep_forever()
-            finally:
-                scope.deadline = trio.current_time() + seconds
+    async def count_down() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            scope.deadline = trio.current_time() + seconds
 
-        yield scope
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count_down)
+        with scope:
+            yield scope
+        nursery.cancel_scope.cancel()

@@ -156,16 +156,7 @@ def _apply(deltas: dict[str, _Delta], closed: dict[str, str | None]) -> Script[N
 def _books(outcomes: Sequence[Outcome]) -> spending.Books:
     books = spending.Books()
     for outcome in outcomes:
-        if not outcome.sent:
-            continue
-        spent = books.on(outcome.claimed.account_id, outcome.claimed.model, spending.BATCH)
-        spent.attempts += 1
-        if outcome.cost is None:
-            spent.cost_unknown += 1
-        else:
-            spent.cost += outcome.cost
-        if usage := outcome.usage:
-            spent.input_tokens += usage.input_tokens
-            spent.cached_tokens += usage.cached_tokens
-            spent.output_tokens += usage.output_tokens
+        if outcome.sent:
+            claimed = outcome.claimed
+            books.on(claimed.account_id, claimed.model, spending.BATCH).note(outcome.usage, outcome.cost)
     return books

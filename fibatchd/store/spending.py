@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fibatchd.domain.requests import Usage
 from fibatchd.store.interface import NOW, Many, Query, Script
 
 BATCH = "batch"
@@ -30,6 +31,27 @@ class Spent:
     output_tokens: int = 0
     cost: int = 0
     cost_unknown: int = 0
+
+    def note(self, usage: Usage | None, cost: int | None) -> None:
+        """Add one attempt; a cost of None cannot be known."""
+        self.attempts += 1
+        if cost is None:
+            self.cost_unknown += 1
+        else:
+            self.cost += cost
+        if usage is not None:
+            self.input_tokens += usage.input_tokens
+            self.cached_tokens += usage.cached_tokens
+            self.output_tokens += usage.output_tokens
+
+    def add(self, part: "Spent") -> None:
+        """Add another sum."""
+        self.attempts += part.attempts
+        self.input_tokens += part.input_tokens
+        self.cached_tokens += part.cached_tokens
+        self.output_tokens += part.output_tokens
+        self.cost += part.cost
+        self.cost_unknown += part.cost_unknown
 
 
 @dataclass(slots=True)
@@ -72,13 +94,7 @@ def record_interactive(spent: Sequence[tuple[str, str, Spent]]) -> Script[None]:
     ((now,),) = yield NOW
     books = Books()
     for account_id, model, part in spent:
-        total = books.on(account_id, model, INTERACTIVE)
-        total.attempts += part.attempts
-        total.input_tokens += part.input_tokens
-        total.cached_tokens += part.cached_tokens
-        total.output_tokens += part.output_tokens
-        total.cost += part.cost
-        total.cost_unknown += part.cost_unknown
+        books.on(account_id, model, INTERACTIVE).add(part)
     yield from add(books, now)
 
 

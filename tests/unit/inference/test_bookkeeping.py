@@ -99,6 +99,17 @@ async def test_a_store_that_is_away(store, keeper):
     assert (store.total("cost"), store.total("attempts"), keeper.pending("ada")) == (14, 3, 0)
 
 
+async def test_a_store_that_takes_long_to_say_that_it_is_away(store, keeper):
+    # As a database does whose machine is gone: each connection is tried for longer than the end would wait.
+    store.gate = trio.Event()
+    keeper.record("ada", "glm", GOOD)
+    await trio.sleep(4 * FLUSH_S)
+    assert keeper.pending("ada") == 7
+    store.gate.set()
+    await settled()
+    assert (store.total("cost"), store.calls, keeper.pending("ada")) == (7, 1, 0)
+
+
 async def test_the_rest_is_written_at_the_end(store, autojump_clock):
     keeper = Bookkeeper(store)
     async with trio.open_nursery() as nursery:
