@@ -86,7 +86,8 @@ class ChatCompletions(Endpoint):
     def reply(self, body: bytes, call: Call, route: Route) -> Reply:
         """Return the upstream's own bytes, the model under its public name."""
         members = rawjson.split_object(body)
-        if "choices" not in members:
+        choices = members.get("choices")
+        if choices is None or memoryview(choices)[0] != ord("["):
             raise BrokenReply("no choices")
         if "model" in members:
             body = rawjson.replace_member(body, "model", msgspec.json.encode(route.model.id))

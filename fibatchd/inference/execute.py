@@ -22,7 +22,7 @@ from fibatchd.upstream import outcome
 from fibatchd.upstream.answer import Answer, StreamedAnswer
 from fibatchd.upstream.balance import all_out, choose
 from fibatchd.upstream.echo import EchoedStream
-from fibatchd.upstream.fleet import Fleet, Member
+from fibatchd.upstream.fleet import Fleet, Member, private_texts
 from fibatchd.upstream.outcome import Verdict
 from fibatchd.upstream.visit import Visit
 
@@ -147,7 +147,13 @@ class Executor:
 
     def _refusal(self, visit: Visit, route: Route, status: int, wait: bytes | None, body: bytes) -> Attempt:
         """Judge an answer that is no success, and let it count for the upstream."""
-        verdict = outcome.of_status(status, body, upstream_model=route.upstream.model, model=route.model.id)
+        verdict = outcome.of_status(
+            status,
+            body,
+            upstream_model=route.upstream.model,
+            model=route.model.id,
+            private=private_texts(route.upstream),
+        )
         visit.refused(status, verdict)
         seconds = outcome.retry_after(wait, time.time())
         if seconds is not None:

@@ -3,12 +3,16 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from fibatchd.config import Config, Upstream
 from fibatchd.metrics import Distribution, distributions
 from fibatchd.upstream.balance import Replica
 from fibatchd.upstream.client import UpstreamClient
 from fibatchd.upstream.echo import Echo
+
+LONG_VALUE = 8
+"""Characters from which on a configured header value is taken for a secret."""
 
 
 @dataclass(slots=True)
@@ -94,3 +98,10 @@ def headers_for(upstream: Upstream) -> dict[str, str]:
     if upstream.protocol == "anthropic":
         return {"x-api-key": upstream.api_key} | headers
     return {"authorization": f"Bearer {upstream.api_key}"} | headers
+
+
+def private_texts(upstream: Upstream) -> list[str]:
+    """Return what an upstream may repeat of its configuration though it is no client's business: where it is reached, and
+    what its headers say, the key above all. Header values of a few characters are no secrets."""
+    values = [value for value in upstream.headers.values() if len(value) >= LONG_VALUE]
+    return [text for text in (urlsplit(upstream.url).hostname, upstream.api_key, *values) if text]

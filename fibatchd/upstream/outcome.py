@@ -4,6 +4,7 @@ Pure. The codes are those of the batch API; the statuses behind them are what cl
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -62,19 +63,20 @@ _TEXTS = {
 }
 
 
-def of_status(status: int, body: bytes, *, upstream_model: str, model: str) -> Verdict:
-    """Judge an answer that is no success. What the upstream says is passed on only where it concerns the request."""
+def of_status(status: int, body: bytes, *, upstream_model: str, model: str, private: Sequence[str] = ()) -> Verdict:
+    """Judge an answer that is no success. What the upstream says is passed on only where it concerns the request, and
+    without what is the operator's: `private` are texts of the upstream's configuration, its key among them."""
     code = _CODES.get(status, INVALID if 400 <= status < 500 else UPSTREAM)
     retry = status in (401, 408, 429) or status >= 500 or status < 400
     told = status
-    if status == 401 or status < 400:
-        # The operator's key is wrong, or the address is (a redirect): nothing the client could mend.
+    if status == 401 or not 400 <= status < 600:
+        # The operator's key is wrong, or the address is (a redirect, a status of no HTTP): nothing the client could mend.
         told = 502
     elif code == TIMEOUT:
         told = 504
     text = _TEXTS[code]
     if code in (INVALID, FORBIDDEN) and (said := _said(body)):
-        text = _clean(said, upstream_model, model)
+        text = _clean(said, upstream_model, model, private)
     known = status not in _COST_UNKNOWN
     return Verdict(Failure(code, text, told), retry, known, breaks=status == 401)
 
@@ -140,14 +142,22 @@ _ADDRESS = re.compile(
 )
 
 
-def _clean(text: str, upstream_model: str, model: str) -> str:
-    """Make an upstream's message fit for clients: one line, bounded, no addresses, the model under its public name."""
+def _clean(text: str, upstream_model: str, model: str, private: Sequence[str]) -> str:
+    """Make an upstream's message fit for clients: one line, bounded, no addresses, nothing private, the model under its
+    public name."""
     if len(text) > CLEANED_MAX:
         text = text[:CLEANED_MAX]
         text = text.rpartition(" ")[0] or text  # not half an address at the end
     text = re.sub(r"[\x00-\x1f\x7f]+", " ", text).encode("utf-8", "replace").decode()
     text = _ADDRESS.sub("…", text)
+    for part in sorted(private, key=len, reverse=True):
+        text = _alone(part).sub("…", text)
     if upstream_model and upstream_model != model:
-        text = text.replace(upstream_model, model)
+        text = _alone(upstream_model).sub(lambda _: model, text)
     text = text.strip()
     return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1] + "…"
+
+
+def _alone(word: str) -> re.Pattern[str]:
+    """Return what finds a text that is no part of a longer word: a model may be called `m`, and a host `chat`."""
+    return re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", re.IGNORECASE)

@@ -8,7 +8,7 @@ from fibatchd.config import CHAT_COMPLETIONS, Config, Model, Upstream
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.requests import Usage
 from fibatchd.inference.chat import ChatCompletions
-from fibatchd.inference.endpoint import Call, Endpoint, Problem, Reply, Route
+from fibatchd.inference.endpoint import BrokenReply, Call, Endpoint, Problem, Reply, Route
 from fibatchd.inference.execute import LARGE_BYTES, Executor
 from fibatchd.inference.target import Target
 from fibatchd.upstream.fleet import Fleet
@@ -80,3 +80,9 @@ def test_chat_answers_with_lone_surrogates_pass_whole_and_streamed():
     assert chat.reply(answer, Call("", b""), ROUTE).body == answer.replace(b'"up"', b'"m"')
     event = b'data: {"choices":[{"delta":{"content":"\\ud83d"}}],"model":"up"}\n\n'
     assert chat.editor(Call("", b"", memo=False), ROUTE).feed(event) == event.replace(b'"up"', b'"m"')
+
+
+@pytest.mark.parametrize("choices", ["", '"choices":null', '"choices":{}', '"choices":"x"', '"choices":7'])
+def test_a_chat_answer_without_a_list_of_choices_is_broken(choices):
+    with pytest.raises(BrokenReply):
+        ChatCompletions().reply(b"{%b}" % choices.encode(), Call("", b""), ROUTE)

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from fibatchd.config import Upstream
 from fibatchd.errors import AnswerBroken, AnswerTimeout, AnswerTooLarge, ConnectionLost
+from fibatchd.upstream.fleet import private_texts
 from fibatchd.upstream.outcome import broken_answer, of_error, of_status, retry_after
 
 
@@ -33,6 +35,8 @@ def judged(status, body=b""):
         (504, "timeout", 504, True, False),
         (524, "upstream_error", 524, True, False),
         (302, "upstream_error", 502, True, True),
+        (600, "upstream_error", 502, True, True),
+        (999, "upstream_error", 502, True, True),
     ],
 )
 def test_every_status(status, code, told, retry, cost_known):
@@ -92,6 +96,25 @@ def test_names_and_addresses_of_upstreams_are_left_out():
     assert "\n" not in message
     for secret in ("gpu-7", "10.1.2.3", "fd00", "8000", "up-model"):
         assert secret not in message
+
+
+def test_what_an_upstream_repeats_of_its_configuration_is_left_out():
+    upstream = Upstream(
+        url="http://gpu-7/v1",
+        endpoints=(),
+        model="up",
+        api_key="sk-1234",
+        headers={"x-tenant": "tenant-secret", "x-tier": "1"},
+    )
+    said = "GPU-7 refused 'sk-1234' of tenant-secret: supply 1 n (up) to up/chat"
+    message = of_status(
+        400,
+        json.dumps({"error": {"message": said}}).encode(),
+        upstream_model=upstream.model,
+        model=r"org\1",
+        private=private_texts(upstream),
+    ).failure.message
+    assert message == r"… refused '…' of …: supply 1 n (org\1) to org\1/chat"
 
 
 def test_what_servers_say_of_their_own_faults_stays_here():
