@@ -47,10 +47,10 @@ demo-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 	$(BIN)/python tests/real/llama.py
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not torture and not real"
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "not torture and not real"
 
 test-fast: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not torture and not real"
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "not slow and not torture and not real"
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check
