@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 import trio
-from scenario import FINALIZER, POLICY, cancel, claim, create, daemon, failed, owner, prepare, report, succeeded, upload
+from scenario import FINALIZER, POLICY, cancel, claim, create, daemon, failed, owner, report, succeeded, upload
 
 from fibatchd.errors import StoreUnavailable
-from fibatchd.store import claims, ending, leases, transitions
+from fibatchd.store import admission, claims, ending, leases, transitions
 from fibatchd.store.interface import Notify
 from fibatchd.store.measured import READ, WRITE, MeasuredStore
 from fibatchd.store.opening import open_store
@@ -99,7 +99,7 @@ async def test_a_batch_whose_input_was_checked_first(store):
     ada = await owner(store)
     async with store.listen(transitions.CHANNEL) as channel:
         reserved = await upload(store, ada)
-        assert await prepare(store, reserved)
+        assert await store.write(admission.open_batch, reserved, {"m": 3}, 0, 3, status="in_progress")
         notice = await Told(channel).next()
         assert (notice["batch"], notice["status"]) == (reserved.batch_id, "in_progress")
         await claim(store, await daemon(store))
