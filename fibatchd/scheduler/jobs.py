@@ -15,6 +15,7 @@ log = structlog.get_logger()
 
 LOOK_S = 5.0
 REGISTER_S = 0.2
+AGAIN_S = 1.0  # between two tries to give a job back
 RETRY_CAP_S = 60.0
 
 Handler = Callable[[Context, Job], Awaitable[None]]
@@ -34,6 +35,7 @@ class JobRunner:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Take and run jobs until cancelled; a job that is cut short is taken again by whoever comes first."""
+        self._unsure = True  # an earlier run that crashed has left its jobs leased to this daemon
         async with self._context.store.listen("jobs") as told, trio.open_nursery() as nursery:
             task_status.started()
             while True:
@@ -79,12 +81,16 @@ class JobRunner:
             self._limit.release_on_behalf_of(token)
 
     async def _postpone(self, job: Job, wait: float) -> None:
-        try:
-            await self._context.store.write(_postpone, job, wait)
-        except StoreUnavailable:
-            # It stays leased to this daemon, which may be running for a long time yet: keep trying in its stead.
-            await trio.sleep(wait)
-            await self._postpone(job, 0)
+        """Give the job back, to be taken again in so many seconds. Without the store that is tried until it works: the job
+        stays leased to this daemon, which may be running for a long time yet."""
+        while True:
+            try:
+                await self._context.store.write(_postpone, job, wait)
+            except StoreUnavailable:
+                await trio.sleep(max(wait, AGAIN_S))
+                wait = 0.0
+            else:
+                return
 
 
 def _postpone(job: Job, wait: float) -> Script[None]:

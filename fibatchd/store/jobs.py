@@ -76,5 +76,8 @@ def done(job: Job) -> Script[None]:
 
 
 def postpone(job: Job, due_at: float) -> Script[None]:
-    """Give a job back, to be taken again from `due_at` on."""
-    yield Query("UPDATE jobs SET lease = NULL, due_at = ? WHERE id = ? AND lease = ?", (due_at, job.id, job.lease))
+    """Give a job back, to be taken again from `due_at` on; one that was given back and taken again since stays as it is."""
+    yield Query(
+        "UPDATE jobs SET lease = NULL, due_at = ? WHERE id = ? AND lease = ? AND attempts = ?",
+        (due_at, job.id, job.lease, job.attempts),
+    )
