@@ -12,6 +12,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import click
 from fibatchd.cli.opening import Opened, run
 from fibatchd.cli.options import base_url, text
 from fibatchd.cli.progress import progress
-from fibatchd.errors import FibatchdError
+from fibatchd.errors import FibatchdError, StoreInUse
 from fibatchd.money import parse_usd, usd_text
 from fibatchd.store import accounts
 
@@ -31,11 +32,12 @@ FINAL = ("completed", "failed", "expired", "cancelled")
 _ECHO = 'url = "echo:"\ndelay_s = 0.25 '
 _LISTEN = 'listen = ["127.0.0.1:8787"]'
 _DATA_DIR = 'data_dir = "demo-data"'
+_DATABASE = "fibatchd.db"  # as storage.url has it by default
 _TOPICS = ("the sea", "a lighthouse", "prime numbers", "rain", "a train at night", "bread", "chess", "an old map")
 _ASKS = (
     "Say something about {}.",
     "Describe {} in one sentence.",
-    "Why does {} matter?",
+    "What is worth knowing about {}?",
     "Write a title about {}.",
     "Name one fact about {}.",
 )
@@ -47,7 +49,7 @@ _ASKS = (
     type=click.Path(file_okay=False, path_type=Path),
     default="demo-data",
     show_default=True,
-    help="Where the demo keeps its database; a second start uses it again.",
+    help="Where the demo keeps its database; a second start uses it again, a second demo beside it has one of its own.",
 )
 @click.option(
     "--base-url",
@@ -66,7 +68,7 @@ def command(ctx: click.Context, data_dir: Path, upstream: str | None, model: str
     """
     from fibatchd.daemon import run as run_daemon  # the front end and all drivers
 
-    config_path = write_config(data_dir, free_port(PORT), upstream, model)
+    config_path = write_config(free_folder(data_dir), free_port(PORT), upstream, model)
     visit = Visit(run(config_path, _create_key), model, exits)
     status = run_daemon(config_path, on_ready=visit.start)
     visit.end()
@@ -107,6 +109,25 @@ def free_port(wanted: int) -> int:
             number: int = probe.getsockname()[1]
             return number
     raise FibatchdError("no port on 127.0.0.1 is free")
+
+
+def free_folder(wanted: Path) -> Path:
+    """Return the wanted folder, or one beside it where another demo runs in that."""
+    wanted = wanted.resolve()
+    others = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
+    return next(folder for folder in chain([wanted], others) if not _is_served(folder))
+
+
+def _is_served(folder: Path) -> bool:
+    from fibatchd.store.sqlite import take_lock
+
+    try:
+        os.close(take_lock(folder / _DATABASE))
+    except StoreInUse:
+        return True
+    except OSError:
+        pass  # it is not there yet, or whoever writes to it is told why that cannot be
+    return False
 
 
 async def _create_key(opened: Opened) -> str:
@@ -152,8 +173,8 @@ class Visit:
                 show_results(server, batch)
                 self._invite(url)
         except FibatchdError as error:
-            if self._stopping.is_set():
-                return
+            if self._stopping.is_set() or not self._is_ready(url):
+                return  # the daemon is being ended, which is no failure
             self.failed = True
             click.echo(f"fibatchd: {error}", err=True)
         if self.exits or self.failed:
@@ -171,6 +192,15 @@ class Visit:
                 counts = batch["request_counts"]
                 show(counts["completed"] + counts["failed"], batch["status"])
         return batch
+
+    def _is_ready(self, url: str) -> bool:
+        from fibatchd.cli.batch import Server
+
+        try:
+            Server(url, self.key).call("GET", "/readyz")
+        except FibatchdError:
+            return False
+        return True
 
     def _invite(self, url: str) -> None:
         if self.exits:

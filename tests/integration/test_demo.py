@@ -66,3 +66,23 @@ def test_demo_on_a_server_of_ones_own(tmp_path):
         assert done.returncode == 0, done.stderr
         assert "40 completed, 0 failed" in done.stdout
         assert {entry["model"] for entry in model_server.log_entries()} == {"mine"}
+
+
+@pytest.mark.slow
+def test_demo_interrupted_while_its_batch_runs(tmp_path):
+    with started("demo", cwd=tmp_path) as process:
+        assert process.stdout.readline().startswith("Submitted batch_")
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "fibatchd:" not in errors
+
+
+@pytest.mark.slow
+def test_two_demos_in_one_folder(tmp_path):
+    with started("demo", cwd=tmp_path) as first:
+        assert any("stays up at" in line for line in first.stdout)
+        second = fibatchd("demo", "--exit", cwd=tmp_path)
+    assert second.returncode == 0, second.stderr
+    assert "40 completed, 0 failed" in second.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-data", "demo-data-2"]
