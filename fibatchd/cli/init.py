@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -27,8 +29,13 @@ def command(folder: Path) -> None:
     click.echo(f"  {secret}\n")
     click.echo("What remains:\n")
     click.echo(f"  ${{EDITOR:-vi}} {config_path}    # name your models")
-    click.echo(f"  fibatchd serve --config {config_path}")
+    click.echo(f"  {_program()} serve --config {config_path}")
     click.echo(f"  curl http://127.0.0.1:8787/v1/models -H 'Authorization: Bearer {secret}'")
+
+
+def _program() -> str:
+    """Return how this program is called: by its name where that is found, else by where it is."""
+    return "fibatchd" if shutil.which("fibatchd") else str(Path(sys.executable).with_name("fibatchd"))
 
 
 def write_config(folder: Path) -> Path:

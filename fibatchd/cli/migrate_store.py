@@ -37,8 +37,8 @@ async def _move(source_url: str, target_url: str, config_path: Path | None) -> d
     plugins = load_plugins(config_path)
     config = load_config(config_path, plugins, store_only=True)
     data_dir = config.server.data_dir
-    if source_url.startswith("sqlite:") and not (data_dir / source_url.removeprefix("sqlite:")).is_file():
-        raise StoreError(f"{source_url}: there is no such file")
+    if source_url.startswith("sqlite:") and not (file := data_dir / source_url.removeprefix("sqlite:")).is_file():
+        raise StoreError(f"{source_url}: there is no file {file}; a relative one is looked for in server.data_dir")
     async with AsyncExitStack() as stack:
         source, target = [
             await stack.enter_async_context(
