@@ -87,7 +87,7 @@ class PostgresStore:
 
     async def aclose(self) -> None:
         """Let transactions finish, for a moment, and close all connections."""
-        with trio.CancelScope(shield=True):
+        with trio.move_on_after(2 * CLOSE_S, shield=True):
             await self._listening.stop()
             await self._connections.aclose()
 

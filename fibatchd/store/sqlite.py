@@ -166,7 +166,7 @@ class SqliteStore:
 
         def work() -> T:
             try:
-                connection = self._readers.pop() if self._readers else connect(self.path)
+                connection = self._idle_reader() or connect(self.path)
             except apsw.Error as error:
                 raise _translated(error) from None
             try:
@@ -178,6 +178,13 @@ class SqliteStore:
                 _end_reading(connection, self._readers)
 
         return await trio.to_thread.run_sync(work, limiter=self._limiter)
+
+    def _idle_reader(self) -> apsw.Connection | None:
+        # Several threads do this at once, so that to look whether there is one would not mean that it is still there.
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return None
 
     @contextlib.asynccontextmanager
     async def listen(self, channel: str) -> AsyncIterator[AsyncIterator[str]]:
