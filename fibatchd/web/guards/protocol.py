@@ -8,7 +8,6 @@ of its route, and the connection ends.
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from uuid import uuid4
 
 import h11
 import structlog
@@ -20,6 +19,7 @@ from hypercorn.protocol.http_stream import ASGIHTTPState, HTTPStream
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.typing import ASGISendEvent, ConnectionState, H11SendableEvent
 
+from fibatchd.ids import request_id
 from fibatchd.web.forwarded import UNIX, client_of
 
 from .body import BodyFlow
@@ -142,16 +142,16 @@ class GuardedProtocol(H11Protocol):
         await self.send(Closed())
 
     def _refusal(self, refused: Refused) -> bytes:
-        request_id = self._request_id or new_request_id()
+        name = self._request_id or request_id()
         path = self._path()
-        log.info("request refused", status=refused.status, reason=refused.message, request_id=request_id, path=path)
+        log.info("request refused", status=refused.status, reason=refused.message, request_id=name, path=path)
         self.context.traffic.refuse(refused.status)
-        body = self.context.error_body(path, refused.status, refused.message, request_id)
+        body = self.context.error_body(path, refused.status, refused.message, name)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
-            *request_id_headers(request_id),
+            *request_id_headers(name),
             *refused.headers,
             *self.config.response_headers("h11"),
         ]
@@ -205,7 +205,7 @@ class GuardedProtocol(H11Protocol):
 
     async def _create_stream(self, request: h11.Request) -> None:
         self._request = request
-        self._request_id = new_request_id()
+        self._request_id = request_id()
         self._length_known = True
         self._check_request(request)
         target, host = split_target(request.target)
@@ -273,10 +273,6 @@ class GuardedProtocol(H11Protocol):
 def malformed(error: h11.RemoteProtocolError) -> Refused:
     """What h11 says of the request, without the bytes it quotes behind a colon: a key may be among them."""
     return Refused(error.error_status_hint, f"The request is malformed: {str(error).partition(':')[0]}.")
-
-
-def new_request_id() -> str:
-    return f"req_{uuid4().hex}"
 
 
 def request_id_headers(request_id: str) -> Headers:
