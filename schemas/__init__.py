@@ -1,1 +1,1 @@
-"""JSON Schemas of the configuration, of request bodies and of webhook events, installed as `fibatchd_schemas`."""
+"""JSON Schemas, as files: request bodies and the configuration. A package, so that an installed fibatchd finds them."""
