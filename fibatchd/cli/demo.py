@@ -21,9 +21,10 @@ import click
 from fibatchd.cli.opening import Opened, run
 from fibatchd.cli.options import base_url, text
 from fibatchd.cli.progress import progress
-from fibatchd.errors import FibatchdError, StoreInUse
+from fibatchd.errors import FibatchdError
 from fibatchd.money import parse_usd, usd_text
 from fibatchd.store import accounts
+from fibatchd.store.opening import is_served
 
 REQUESTS = 40
 PORT = 8787
@@ -115,19 +116,7 @@ def free_folder(wanted: Path) -> Path:
     """Return the wanted folder, or one beside it where another demo runs in that."""
     wanted = wanted.resolve()
     others = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
-    return next(folder for folder in chain([wanted], others) if not _is_served(folder))
-
-
-def _is_served(folder: Path) -> bool:
-    from fibatchd.store.sqlite import take_lock
-
-    try:
-        os.close(take_lock(folder / _DATABASE))
-    except StoreInUse:
-        return True
-    except OSError:
-        pass  # it is not there yet, or whoever writes to it is told why that cannot be
-    return False
+    return next(folder for folder in chain([wanted], others) if not is_served(folder / _DATABASE))
 
 
 async def _create_key(opened: Opened) -> str:

@@ -1,11 +1,12 @@
 """Which driver serves a storage URL: the only place, with the drivers' own modules, that names them."""
 
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from fibatchd.errors import ConfigError
+from fibatchd.errors import ConfigError, StoreInUse
 from fibatchd.store.interface import Store
 from fibatchd.store.migrate import Migration
 
@@ -54,3 +55,16 @@ async def open_store(
             yield shared
     else:
         raise ConfigError([f"storage.url: {scheme}: not a known store; use sqlite:FILE or postgresql://…"])
+
+
+def is_served(file: Path) -> bool:
+    """Tell whether a daemon serves this SQLite file now; one that is not there, or not to be opened, is not served."""
+    from fibatchd.store.sqlite import take_lock
+
+    try:
+        os.close(take_lock(file))
+    except StoreInUse:
+        return True
+    except OSError:
+        pass
+    return False
