@@ -1,9 +1,9 @@
 """Composes the daemon: what is opened, which nursery holds which, how it stops. Nothing else happens here.
 
-plugin services (they must see the last events)
-└── scheduler: recorder and lease > attempts (stopping gives them `drain_s`) > pools (cancelled at once)
+services: plugins', metrics page, … (they must see the last events)
+└── signals
     └── front end (its listeners close at once, its requests get `drain_s`)
-        └── signals
+        └── scheduler: recorder and lease > attempts (stopping gives them `drain_s`) > pools (cancelled at once)
 """
 
 import gc
