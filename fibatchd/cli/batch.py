@@ -70,6 +70,7 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
         "--base-url",
         "url",
         type=base_url,
+        metavar="URL",
         envvar="FIBATCHD_BASE_URL",
         show_envvar=True,
         default=DEFAULT_URL,
