@@ -67,4 +67,6 @@ def described(error: BaseException) -> str:
     quotes = isinstance(error, (asyncpg.DataError, asyncpg.InterfaceError))
     if not error.args or (quotes and not isinstance(error, asyncpg.ClientConfigurationError)):
         return type(error).__name__
+    if isinstance(error, OSError):
+        return f"{type(error).__name__}: {error.strerror or error}"
     return f"{type(error).__name__}: {error.args[0]}"  # no detail: a server's error quotes values there
