@@ -217,7 +217,8 @@ class Daemon:
         settings = self._context.config
         logger.info("ready", version=__version__, listen=reached, models=[model.id for model in settings.models])
         if not settings.models:
-            logger.warning("no models are configured: every request will be refused", config=str(self._config_path))
+            path = self._config_path
+            logger.warning("no models are configured: every request will be refused", config=path and str(path))
         if self._on_ready is not None:
             self._on_ready(reached[0])
 
