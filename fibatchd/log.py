@@ -117,11 +117,11 @@ def _route_uncaught() -> None:
 
     def tell(where: str, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, SystemExit):
-            log.critical(where, exc_info=(type(error), error, error.__traceback__))
+            log.critical("not caught", where=where, exc_info=(type(error), error, error.__traceback__))
 
-    sys.excepthook = lambda _, error, __: tell("the program failed", error)
-    threading.excepthook = lambda args: tell("a thread failed", args.exc_value)
-    sys.unraisablehook = lambda args: tell("an exception was ignored", args.exc_value)
+    sys.excepthook = lambda _, error, __: tell("main", error)
+    threading.excepthook = lambda args: tell("thread", args.exc_value)
+    sys.unraisablehook = lambda args: tell("finalizer", args.exc_value)
 
 
 def tell_exception(exc_info: ExcInfo) -> str:

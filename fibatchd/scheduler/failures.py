@@ -6,6 +6,7 @@ import structlog
 import trio
 
 from fibatchd.domain.requests import Outcome
+from fibatchd.ids import batch_request_id
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +36,7 @@ class Failures:
         log.warning(
             "attempt failed",
             batch=claimed.batch_id,
-            request=claimed.number,
+            request=batch_request_id(claimed.number),
             request_id=outcome.request_id,
             attempt=claimed.attempt,
             model=claimed.model,

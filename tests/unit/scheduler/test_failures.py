@@ -18,7 +18,7 @@ def test_a_line():
         Failures().note(failed(retry_in=1.234))
     assert lines == [
         {
-            "event": "attempt failed", "log_level": "warning", "batch": "batch_1", "request": 7, "request_id": "req_1",
+            "event": "attempt failed", "log_level": "warning", "batch": "batch_1", "request": "batch_req_7", "request_id": "req_1",
             "attempt": 2, "model": "m", "code": "invalid_request", "status": 400, "retry_in": 1.2,
         }
     ]  # fmt: skip
