@@ -26,11 +26,13 @@ class Sweeper:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._begun = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Sweep until cancelled."""
-        if not self._context.store.shared:
+        if not self._context.store.shared and not self._begun:
             await self._abandon_staging(all_of_them=True)
+        self._begun = True  # from now on what is staged is this process's own, also where this part is started again
         task_status.started()
         seldom_at = trio.current_time()
         while True:

@@ -23,12 +23,14 @@ class Housekeeping:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._begun = False
 
     async def run(self, *, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
         """Begin with what an earlier run of this daemon left half-written, where no other daemon may be writing it."""
         store = self._context.store
-        if not store.shared:
+        if not store.shared and not self._begun:
             await store.write(abandon_staged, 0)
+        self._begun = True  # from now on what is staged is this process's own, also where this part is started again
         task_status.started()
         while True:
             try:
