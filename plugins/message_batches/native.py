@@ -94,5 +94,5 @@ class NativeStream(StreamEditor):
         """The upstream says itself that it failed. Its words stay here, for they may name what is the operator's."""
         value = rawjson.decode(error) if error is not None else None
         kind = value.get("type") if isinstance(value, dict) else None
-        self._failed_as = kind if kind in TYPES else None
+        self._failed_as = kind if isinstance(kind, str) and kind in TYPES else None
         raise BrokenReply("the server failed in mid-stream")

@@ -100,8 +100,7 @@ class NativeStream(StreamEditor):
             return event
         try:
             members = rawjson.split_object(data)
-            kind = rawjson.decode(members["type"])
-            edited = self._read(kind, members, data)
+            edited = self._read(rawjson.decode(members["type"]), members, data)
         except (InvalidJson, KeyError):
             raise BrokenReply("an event of the stream is none of the API's") from None
         if data in event:
@@ -109,12 +108,14 @@ class NativeStream(StreamEditor):
         name = self._events.name(event)
         return (b"event: " + name + b"\n" if name else b"") + b"data: " + rawjson.jsonl_line(edited) + b"\n\n"
 
-    def _read(self, kind: str, members: dict[str, msgspec.Raw], data: bytes) -> bytes:
-        """Note what an event tells, and return its data with the model renamed."""
+    def _read(self, kind: object, members: dict[str, msgspec.Raw], data: bytes) -> bytes:
+        """Note what an event tells, and return its data with the model renamed. Raises BrokenReply, InvalidJson."""
+        if not isinstance(kind, str):
+            raise BrokenReply("an event's type is not a string")
         if kind in _FAILED:
             raise BrokenReply("the server reported an error")
-        number = members.get("sequence_number")
-        self._next = rawjson.decode(number) + 1 if number is not None else self._next + 1
+        number = rawjson.decode(members.get("sequence_number", b"null"))
+        self._next = (number if isinstance(number, int) else self._next) + 1
         if "response" not in members:
             return data
         response = members["response"]

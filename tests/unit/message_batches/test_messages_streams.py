@@ -246,6 +246,7 @@ def test_a_native_stream_that_ends_early():
     [
         ({"type": "overloaded_error", "message": "secret.host:80"}, "overloaded_error"),
         ({"type": "odd"}, "api_error"),
+        ({"type": ["overloaded_error"]}, "api_error"),
         (None, "api_error"),
     ],
 )

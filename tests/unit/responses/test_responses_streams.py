@@ -281,11 +281,13 @@ def test_native_data_over_several_lines_becomes_one():
         NATIVE_STREAM[: NATIVE_STREAM.index(b"event: response.completed")],
         b"data: {oops\n\n",
         b'data: {"delta":"x"}\n\n',
+        b'data: {"type":["response.failed"]}\n\n',
+        b'data: {"type":"response.created","sequence_number":"1"}\n\n',
         b'data: {"type":"response.completed","response":null}\n\n',
         b'event: error\ndata: {"type":"error","code":"x","message":"at http://10.0.0.1"}\n\n',
         b'data: {"type":"response.failed","response":{"error":{"message":"at http://10.0.0.1"}}}\n\n',
     ],
-    ids=range(7),
+    ids=range(9),
 )
 def test_a_native_stream_that_breaks_is_told(stream):
     with pytest.raises(BrokenReply):
