@@ -110,7 +110,8 @@ class Executor:
     ) -> Attempt:
         """Run a request once, on the first upstream that can be reached, and return how it ended. Never raises but
         trio.Cancelled: then the answer, and its cost, are lost."""
-        left, able, refusal = list(self.members(model, endpoint)), list(self.members(model, endpoint)), None
+        able = list(self.members(model, endpoint))
+        left, refusal = able.copy(), None
         while (member := self._next(left)) is not None:
             route = Route(model, member.upstream)
             left.remove(member)
@@ -170,7 +171,8 @@ class Executor:
 
         Leaving the block stops the upstream's work.
         """
-        left, able, refusal = list(self.members(model, endpoint)), list(self.members(model, endpoint)), None
+        able = list(self.members(model, endpoint))
+        left, refusal = able.copy(), None
         while (member := self._next(left)) is not None:
             route = Route(model, member.upstream)
             left.remove(member)
