@@ -48,7 +48,12 @@ from fibatchd.store.standing import standing
 NOW = 1_795_000_000.0
 KEY = IdempotencyKey("k", "/v1/batches", b"1" * 32)
 EVERY_DAEMON = {"daemons", "places"}  # as many rows as there are daemons: to read them all is the purpose
-SMALL_INDEXES = {"batches_unfinished", "batches_expiry", "lanes_work", "accounts_deleted"}  # what is open; deleted accounts
+SMALL_INDEXES = {
+    "batches_unfinished",
+    "batches_expiry",
+    "lanes_work",
+    "accounts_deleted",
+}  # what is open; deleted accounts
 VIRTUAL = {"due", "json_each"}
 
 

@@ -36,9 +36,7 @@ def test_gzip_members_follow_each_other() -> None:
         assert b"".join(Inflater(b"gzip").decode([data[:cut], data[cut:]], last=True)) == b"one two"
 
 
-@pytest.mark.parametrize(
-    "data", [b"hi", GZIPPED[:-8] + b"\0" * 8, GZIPPED + b"more", zlib.compress(TEXT)]
-)
+@pytest.mark.parametrize("data", [b"hi", GZIPPED[:-8] + b"\0" * 8, GZIPPED + b"more", zlib.compress(TEXT)])
 def test_what_is_not_gzip_is_refused(data: bytes) -> None:
     with pytest.raises(AnswerBroken):
         list(Inflater(b"gzip").decode([data], last=True))
