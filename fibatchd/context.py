@@ -10,6 +10,7 @@ import trio
 from fibatchd.config import Config
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.batches import Batch
+from fibatchd.inference import entitlement
 from fibatchd.inference.bookkeeping import Bookkeeper
 from fibatchd.inference.endpoint import Endpoints
 from fibatchd.inference.execute import Executor
@@ -115,11 +116,8 @@ class Context:
 
     def may_create(self, account: Account) -> bool:
         """Whether this account's tier has access to batches."""
-        return account.tier in self.config.batches.create_tiers
+        return entitlement.may_create_batches(self.config, account)
 
     def quota(self, account: Account) -> int | None:
         """Return an account's daily quota in pico-USD, None for none: its own, else its tier's."""
-        if account.quota_set:
-            return account.quota
-        tier = self.config.tiers.get(account.tier)
-        return tier.daily_quota if tier else None
+        return entitlement.daily_quota(self.config, account)

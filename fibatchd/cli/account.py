@@ -12,6 +12,7 @@ from fibatchd.cli.tables import show
 from fibatchd.config import Config
 from fibatchd.domain.accounts import ACTIVE, SUSPENDED, Account
 from fibatchd.errors import FibatchdError
+from fibatchd.inference.entitlement import daily_quota
 from fibatchd.money import usd_text
 from fibatchd.store import accounts
 
@@ -106,8 +107,7 @@ def check_tier(config: Config, tier: str) -> None:
 
 def shown(account: Account, config: Config) -> dict[str, Any]:
     """Return an account as listings show it. The quota is the one that counts: the account's own, else its tier's."""
-    tier = config.tiers.get(account.tier)
-    quota = account.quota if account.quota_set else tier.daily_quota if tier else None
+    quota = daily_quota(config, account)
     return {
         "id": account.id,
         "name": account.name,

@@ -38,6 +38,14 @@ class Key:
     revoked_at: float | None
     models: tuple[str, ...] | None
 
+    def is_revoked(self, now: float) -> bool:
+        """Whether it is revoked at the store's time `now`."""
+        return self.revoked_at is not None and self.revoked_at <= now
+
+    def is_expired(self, now: float) -> bool:
+        """Whether its time is over at the store's time `now`."""
+        return self.expires_at is not None and self.expires_at <= now
+
 
 def new_secret() -> str:
     """Return a new key as its owner sees it, once: `hyi-` + 32 random bytes in URL-safe base64, 43 characters."""

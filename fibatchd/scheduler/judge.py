@@ -4,7 +4,8 @@ from enum import Enum
 
 from fibatchd.config import Config
 from fibatchd.domain.accounts import ACTIVE, DELETED
-from fibatchd.inference.catalogue import is_allowed
+from fibatchd.inference.catalogue import is_allowed, is_drained
+from fibatchd.inference.entitlement import daily_quota, may_create_batches
 from fibatchd.store.claims import Candidate
 
 
@@ -27,14 +28,13 @@ def judge(candidate: Candidate, config: Config, drained: frozenset[str], now: fl
         return Verdict.OWNER
     if not is_allowed(config, account, candidate.key, candidate.model, candidate.endpoint):
         return Verdict.MODEL
-    if account.tier not in config.batches.create_tiers:
+    if not may_create_batches(config, account):
         return Verdict.ACCESS
-    tier = config.tiers.get(account.tier)
-    quota = account.quota if account.quota_set else tier.daily_quota if tier else None
+    quota = daily_quota(config, account)
     if quota is not None and candidate.spent >= quota:
         return Verdict.QUOTA
     model = config.find_model(candidate.model)
-    if candidate.model in drained or (model is not None and model.drain):
+    if model is not None and is_drained(model, drained):
         return Verdict.DRAIN
     return Verdict.RUN
 
@@ -46,8 +46,8 @@ def owner_problem(candidate: Candidate, now: float) -> str | None:
         return "The account that created the batch was deleted"
     if account.status != ACTIVE:
         return "The account that created the batch is suspended"
-    if key.revoked_at is not None and key.revoked_at <= now:
+    if key.is_revoked(now):
         return "The API key that created the batch was revoked"
-    if key.expires_at is not None and key.expires_at <= now:
+    if key.is_expired(now):
         return "The API key that created the batch has expired"
     return None

@@ -67,9 +67,9 @@ def _sent_key() -> str | None:
 def _check(account: Account, key: Key, now: float) -> None:
     if account.status == DELETED:
         raise ApiError(401, INVALID, code="invalid_api_key")
-    if key.revoked_at is not None and key.revoked_at <= now:
+    if key.is_revoked(now):
         raise ApiError(401, "The API key has been revoked", code="revoked_api_key")
-    if key.expires_at is not None and key.expires_at <= now:
+    if key.is_expired(now):
         raise ApiError(401, "The API key has expired", code="expired_api_key")
     if account.status == SUSPENDED:
         raise ApiError(403, "The account is suspended", code="account_suspended")

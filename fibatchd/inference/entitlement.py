@@ -1,0 +1,17 @@
+"""What an account may do beside using models: create batches, and spend so much a day. Pure; the configuration decides."""
+
+from fibatchd.config import Config
+from fibatchd.domain.accounts import Account
+
+
+def may_create_batches(config: Config, account: Account) -> bool:
+    """Whether the account's tier has access to batches."""
+    return account.tier in config.batches.create_tiers
+
+
+def daily_quota(config: Config, account: Account) -> int | None:
+    """Return the account's daily quota in pico-USD, None for none: its own, else its tier's."""
+    if account.quota_set:
+        return account.quota
+    tier = config.tiers.get(account.tier)
+    return tier.daily_quota if tier else None
