@@ -235,9 +235,3 @@ class Config:
     def find_model(self, name: str) -> Model | None:
         """The model with this id or alias."""
         return self._by_name.get(name)
-
-    @property
-    def sqlite_path(self) -> Path | None:
-        """The SQLite database file; None when the store is PostgreSQL."""
-        scheme, _, path = self.storage.url.partition(":")
-        return self.server.data_dir / path if scheme == "sqlite" else None

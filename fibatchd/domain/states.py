@@ -6,6 +6,9 @@
 
 `finalizing` is passed only by batches that write result files. A batch ends directly from any open state when
 nothing of it runs.
+
+A request is stored as queued, running, completed or failed. Those that never ran stay `queued`; the batch's `closed_as`
+says what they ended as, so that closing a batch of 50,000 requests is one update of one row.
 """
 
 from typing import Final
@@ -32,11 +35,6 @@ TRANSITIONS: dict[str, frozenset[str]] = {
     CANCELLING: frozenset({CANCELLED}),
     **{status: frozenset() for status in FINAL},
 }
-
-# A request's stored states. Those that never ran are still stored as `queued`; the batch's `closed_as` says what they
-# ended as, so that closing a batch of 50,000 requests is one update of one row.
-QUEUED: Final = "queued"
-RUNNING: Final = "running"
 
 
 def final_status(*, cancelled: bool, owner_invalid: bool, expired: bool) -> str:

@@ -95,7 +95,6 @@ def test_server_and_storage(site):
     assert site.server.drain_s == 10
     assert site.server.trusted_proxies == ("10.0.0.0/8", "::1", "unix:")
     assert site.storage.url == "postgresql://u:pw@db/f"
-    assert site.sqlite_path is None
 
 
 def test_switches_and_plugin_tables(site):
@@ -170,8 +169,7 @@ def test_no_file_is_all_defaults():
     config = load(None, environ={})
     assert config == Config()
     assert config.models == ()
-    assert config.server.data_dir == Path("fibatchd-data")
-    assert config.sqlite_path == Path("fibatchd-data/fibatchd.db")
+    assert (config.server.data_dir, config.storage.url) == (Path("fibatchd-data"), "sqlite:fibatchd.db")
 
 
 def test_the_defaults_are_the_documented_limits():
@@ -216,13 +214,6 @@ def test_the_defaults_are_the_documented_limits():
 def test_state_directory_under_systemd():
     assert parse("", environ={"STATE_DIRECTORY": "/var/lib/a:/var/lib/b"}).server.data_dir == Path("/var/lib/a")
     assert parse("[server]\ndata_dir = 'd'", environ={"STATE_DIRECTORY": "/s"}).server.data_dir == Path("d")
-
-
-@pytest.mark.parametrize(
-    ("url", "path"), [("sqlite:x.db", "/d/x.db"), ("sqlite:sub/x.db", "/d/sub/x.db"), ("sqlite:/abs/x.db", "/abs/x.db")]
-)
-def test_sqlite_path(url, path):
-    assert parse(f"[server]\ndata_dir = '/d'\n[storage]\nurl = '{url}'").sqlite_path == Path(path)
 
 
 def test_storage_url_is_kept_to_the_letter():
