@@ -20,6 +20,14 @@ class InvalidJson(FibatchdError):
     """A text is not JSON as RFC 8259 has it, or not the kind of value expected. Says what and where, and quotes nothing."""
 
 
+class UnknownMember(InvalidJson):
+    """An object has a member that it may not have, `name`. Raised by `rawjson.read_known`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("an unknown member")
+        self.name = name
+
+
 class ApiError(FibatchdError):
     """A call is refused. Raised by a route or a check; the front end turns it into the answer of the route's API.
 

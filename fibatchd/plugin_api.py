@@ -7,7 +7,7 @@ from fibatchd.domain import states
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import Failure, NewRequest, Result, Usage
-from fibatchd.errors import ApiError, InvalidJson, LeaseLost, StoreConflict, StoreError, StoreUnavailable
+from fibatchd.errors import ApiError, InvalidJson, LeaseLost, StoreConflict, StoreError, StoreUnavailable, UnknownMember
 from fibatchd.hookspecs import hookimpl
 from fibatchd.ids import is_id, new_id, request_id
 from fibatchd.inference.chat import ChatUsage, read_usage
@@ -54,7 +54,7 @@ __all__ = [
     "EventSplitter", "Failure", "FixedBytes", "Insert", "InvalidJson", "JobRunner", "Key", "LeaseLost",
     "LimitedBody", "Many", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem", "Query",
     "Refused", "Reply", "Result", "Route", "Row", "Script", "Service", "Store", "StoreConflict", "StoreError",
-    "StoreUnavailable", "StreamEditor", "Target", "Upstream", "Usage", "accounts", "admission", "base_url",
+    "StoreUnavailable", "StreamEditor", "Target", "UnknownMember", "Upstream", "Usage", "accounts", "admission", "base_url",
     "batch_object", "batches", "caller", "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object",
     "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "jobs",
     "list_object", "load_schema", "method_problem", "new_id", "one", "output_line", "paging", "pass_fence",

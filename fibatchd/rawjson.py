@@ -12,13 +12,15 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
 from typing import Any, Never, TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from fibatchd.errors import InvalidJson
+from fibatchd.errors import InvalidJson, UnknownMember
+from fibatchd.jsonbounds import MOST_PARTS, MOST_VALUES, is_deeper, is_too_much
 
 T = TypeVar("T")
 
@@ -26,7 +28,9 @@ MAX_DEPTH = 512
 """The most levels of arrays and objects in one text: half of CPython's recursion limit, so that every decoder copes."""
 
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
+_TOO_MUCH = f"holds more than {MOST_PARTS} arrays, objects and members, or more than {MOST_VALUES} values"
 _MOST_SLICES = 1_000_000  # as Raw objects about 64 MB
+_LONGEST_NAME = 100  # characters
 _MOST_DIGITS = sys.int_info.default_max_str_digits
 
 _decode_value = msgspec.json.Decoder().decode
@@ -40,36 +44,59 @@ _BEFORE_ELEMENT = re.compile(rb"\s*[\[,]\s*(?!\])")
 _SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]}]++')
 _TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+([\[\]{}])')
 _COLON = re.compile(rb"\s*:\s*")
-_NOT_STRUCTURAL = bytes(set(range(256)) - set(b'"[]{}'))
 
 # Applied to any text.
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
-)
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:[67]|5[fF])")
 _BYTE_OFFSET = re.compile(r"(?:JSON is malformed: )?(.*) \(byte (\d+)\)")
+_UNKNOWN_MEMBER = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _NUL_OR_SURROGATE = re.compile("[\0\ud800-\udfff]")
 
 
 def read_object(text: bytes) -> dict[str, Raw]:
-    """Check a text that comes from outside and return its object's members, each value a slice of the text.
+    """Check a client's text and return its object's members, each value a slice of the text.
 
     Of members with one name the last is returned (see `duplicate_member`). A slice keeps the whole text alive; `bytes()`
     copies it. Raises InvalidJson for what RFC 8259 does not allow (a byte order mark, invalid UTF-8, NaN, a raw control
-    character, …), for more than MAX_DEPTH levels, and for a value that is not an object.
+    character, …), for more than MAX_DEPTH levels, for more than fits `jsonbounds`, and for a value that is not an object.
     """
-    if not text.isascii():
-        _check_utf8(text)
-    members = split_object(text)
-    if _too_deep(text):
-        raise InvalidJson(_TOO_DEEP)
+    _check_amount(text)
+    return _read_object(text)
+
+
+def read_known(text: bytes, names: frozenset[str], *, null_others: bool = False) -> dict[str, Raw]:
+    """Return the members of an object that may have these members only, each once; with `null_others` also any that are
+    null, which are left out. Otherwise as `split_object`, but that no number of other members takes memory.
+
+    Raises UnknownMember, InvalidJson.
+    """
+    try:
+        found = _decoded(_decoder_of(names), text, "an object")
+    except UnknownMember:
+        if not null_others:
+            raise
+        _decoded(_check_syntax, text, "an object")
+        found = None
+    if found is None:
+        members = dict(_known_members(text, names))
+    else:
+        members = {name: raw for name in names if (raw := getattr(found, name)) is not None}
+    # Names with letters written as escapes aside, a member that occurs twice has its quoted name twice in the text.
+    may_repeat = any(text.count(b'"%b"' % name.encode()) > 1 for name in members) or _ESCAPED_LETTER.search(text)
+    if may_repeat and (twice := duplicate_member(text, members)) is not None:
+        raise InvalidJson(f"{twice}: occurs twice")
     return members
 
 
+def check_value(text: bytes | Raw) -> None:
+    """Hold a value of any kind, cut out by `read_known`, to the rules of `read_object`. Raises InvalidJson."""
+    _check_amount(whole := bytes(text))
+    _check_shape(whole)
+
+
 def is_object(text: bytes) -> bool:
-    """Whether `text` is one JSON object by the rules of `read_object`."""
+    """Whether `text` is one JSON object by the rules of `read_object`, however much is in it."""
     try:
-        read_object(text)
+        _read_object(text)
     except InvalidJson:
         return False
     return True
@@ -184,9 +211,41 @@ def jsonl_line(text: bytes) -> bytes:
     return line
 
 
+def shown(name: str) -> str:
+    """Return a client's name for a member as a message may repeat it: bounded, and text that every database can hold."""
+    cut = name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…"
+    return cut if storable(cut) else cut.encode("ascii", "backslashreplace").decode().replace("\0", "\\x00")
+
+
 def storable(text: str) -> bool:
     """Whether a decoded string is Unicode text that UTF-8 and every database can hold: no NUL, no lone surrogate."""
     return not _NUL_OR_SURROGATE.search(text)
+
+
+def _read_object(text: bytes) -> dict[str, Raw]:
+    members = split_object(text)
+    _check_shape(text)
+    return members
+
+
+def _check_amount(text: bytes) -> None:
+    if is_too_much(text):
+        raise InvalidJson(_TOO_MUCH)
+
+
+def _check_shape(text: bytes) -> None:
+    """Check what the decoders do not."""
+    if not text.isascii():
+        _check_utf8(text)
+    if is_deeper(text, MAX_DEPTH):
+        raise InvalidJson(_TOO_DEEP)
+
+
+@cache
+def _decoder_of(names: frozenset[str]) -> Callable[[bytes | Raw], Any]:
+    """Return a decoder of objects with these members, None where one is not there."""
+    fields = [(name, Raw, None) for name in sorted(names)]
+    return msgspec.json.Decoder(msgspec.defstruct("Known", fields, forbid_unknown_fields=True)).decode
 
 
 def _decoded(decoder: Callable[[bytes | Raw], T], text: bytes | Raw, expected: str) -> T | None:
@@ -197,10 +256,11 @@ def _decoded(decoder: Callable[[bytes | Raw], T], text: bytes | Raw, expected: s
         raise InvalidJson(_TOO_DEEP) from None
     except msgspec.DecodeError as error:
         whole = bytes(text)
-        paired = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], whole)
-        if paired == whole:
+        # No escape of a surrogate is left, and every other byte stands where it stood: enough to judge the syntax.
+        plain = whole.replace(rb"\\", b"__").replace(rb"\ud", rb"\u0").replace(rb"\uD", rb"\u0")
+        if plain == whole or isinstance(error, msgspec.ValidationError):
             _explain(error, whole, expected)
-    _decoded(decoder, paired, expected)
+    _decoded(decoder, plain, expected)
     return None
 
 
@@ -235,7 +295,8 @@ def _explain(error: msgspec.DecodeError, text: bytes, expected: str) -> Never:
         raise InvalidJson("starts with a byte order mark") from None
     _check_utf8(text)
     if isinstance(error, msgspec.ValidationError):
-        raise InvalidJson(f"expected {expected}") from None
+        unknown = _UNKNOWN_MEMBER.fullmatch(str(error))
+        raise (UnknownMember(unknown[1]) if unknown else InvalidJson(f"expected {expected}")) from None
     found = _BYTE_OFFSET.fullmatch(str(error))
     if found is None:
         raise InvalidJson("not JSON: the text is empty or ends too early") from None
@@ -249,23 +310,14 @@ def _explain(error: msgspec.DecodeError, text: bytes, expected: str) -> Never:
     raise InvalidJson(f"not JSON: {reason} (line {line}, column {column})") from None
 
 
-def _too_deep(text: bytes) -> bool:
-    """Whether a text of good syntax has more than MAX_DEPTH levels."""
-    if len(text) <= 2 * MAX_DEPTH or text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
-        return False
-    # What decides is brackets, and the quotes around strings that hold brackets. The bulk goes at the speed of C; any two
-    # adjacent quotes can go, because only whether a run of quotes is odd says if what follows is inside a string.
-    skeleton = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NOT_STRUCTURAL).replace(b'""', b"")
-    depth = 0
-    in_string = False
-    for byte in skeleton:
-        if byte == 0x22:
-            in_string = not in_string
-        elif not in_string:
-            depth += 1 if byte in b"[{" else -1
-            if depth > MAX_DEPTH:
-                return True
-    return False
+def _known_members(text: bytes, names: frozenset[str]) -> Iterator[tuple[str, Raw]]:
+    """Yield the members of these names; others must be null."""
+    for key, start, end in _member_spans(text):
+        name = _string(key)
+        if name in names:
+            yield name, Raw(text[start:end])
+        elif text[start:end] != b"null":
+            raise UnknownMember(name)
 
 
 def _only_span(text: bytes, name: str) -> tuple[int, int] | None:

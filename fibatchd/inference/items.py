@@ -9,6 +9,16 @@ from fibatchd.inference.target import INVALID_TYPE, MISSING
 LONGEST_CUSTOM_ID = 512
 
 
+def unknown_field(name: str) -> Problem:
+    """Return what is said of a field that is not known."""
+    return Problem(f"{rawjson.shown(name)}: unknown field", rawjson.shown(name), "unknown_parameter")
+
+
+def repeated_field(name: str) -> Problem:
+    """Return what is said of a field that occurs twice."""
+    return Problem(f"{rawjson.shown(name)}: occurs twice", rawjson.shown(name), "invalid_value")
+
+
 def custom_id_of(raw: msgspec.Raw | None) -> str | Problem:
     """Return a `custom_id`: a string of 1 to 512 code points that every database can hold."""
     value = None if raw is None else rawjson.decode(raw)

@@ -47,7 +47,7 @@ class Target:
         except InvalidJson as error:
             return Problem(str(error), None, INVALID_TYPE)
         if (twice := rawjson.duplicate_member(body, members)) is not None:
-            return Problem(f"{twice}: occurs twice", twice, INVALID)
+            return Problem(f"{rawjson.shown(twice)}: occurs twice", rawjson.shown(twice), INVALID)
         model = self._model(members.get("model"))
         if isinstance(model, Problem):
             return model

@@ -9,8 +9,9 @@ from quart import Blueprint, Response, request
 from fibatchd import rawjson
 from fibatchd.context import BatchInput, CreateCall
 from fibatchd.domain.batches import Batch
-from fibatchd.errors import ApiError
+from fibatchd.errors import ApiError, InvalidJson, UnknownMember
 from fibatchd.ids import is_id
+from fibatchd.inference.items import unknown_field
 from fibatchd.store import batches as scripts
 from fibatchd.web import idempotency, paging
 from fibatchd.web.access import require_batches, require_for_creation
@@ -22,6 +23,8 @@ from fibatchd.web.work import in_worker
 
 API = "batches"
 ROUTE = "POST /v1/batches"
+REQUESTS = "requests"
+"""The member that may fill a body; its elements are checked one by one, by its form."""
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +37,7 @@ def blueprint(forms: Sequence[BatchInput]) -> Blueprint:
     routes.get("/v1/batches/<batch_id>")(show_batch)
     routes.post("/v1/batches/<batch_id>/cancel")(cancel_batch)
     routes.delete("/v1/batches/<batch_id>")(delete_batch)
+    known = frozenset().union(*(form.allowed for form in forms))
 
     @routes.post("/v1/batches")
     async def create_batch() -> Response:
@@ -44,9 +48,8 @@ def blueprint(forms: Sequence[BatchInput]) -> Blueprint:
             batch = await idempotency.earlier_batch(who, key)
             if batch is None:
                 await require_for_creation(who)
-                members = await in_worker(read_members, body)
+                members, metadata = await in_worker(read_members, body, known)
                 form = form_of(members, forms)
-                metadata = read_metadata(members.get("metadata"))
                 batch = await form.create(CreateCall(who, members, metadata, key))
                 log.info(
                     "batch created", batch=batch.id, account=who.account.id, form=form.member, requests=batch.total
@@ -56,10 +59,20 @@ def blueprint(forms: Sequence[BatchInput]) -> Blueprint:
     return routes
 
 
-def read_members(body: bytes) -> dict[str, msgspec.Raw]:
-    """Return the top-level members of a create call's body; those that are null are left out. Raises InvalidJson."""
-    members = rawjson.split_object(body)
-    return {name: raw for name, raw in members.items() if len(raw) != len(b"null") or bytes(raw) != b"null"}
+def read_members(body: bytes, known: frozenset[str]) -> tuple[dict[str, msgspec.Raw], str | None]:
+    """Return the top-level members of a create call's body, without those that are null, and its metadata.
+
+    Raises InvalidJson, and ApiError 400 for a member that is not `known` or metadata that is none.
+    """
+    try:
+        found = rawjson.read_known(body, known)
+    except UnknownMember as unknown:
+        raise _unknown(unknown.name) from None
+    members = {name: raw for name, raw in found.items() if len(raw) != len(b"null") or bytes(raw) != b"null"}
+    for name, raw in members.items():
+        if name != REQUESTS:
+            _check(name, raw)
+    return members, read_metadata(members.get("metadata"))
 
 
 def form_of(members: Mapping[str, msgspec.Raw], forms: Sequence[BatchInput]) -> BatchInput:
@@ -75,8 +88,20 @@ def form_of(members: Mapping[str, msgspec.Raw], forms: Sequence[BatchInput]) -> 
     form = called_for[0]
     unknown = next((name for name in members if name not in form.allowed), None)
     if unknown is not None:
-        raise ApiError(400, f"{unknown}: unknown field", code="unknown_parameter", param=unknown)
+        raise _unknown(unknown)
     return form
+
+
+def _check(name: str, raw: msgspec.Raw) -> None:
+    try:
+        rawjson.check_value(raw)
+    except InvalidJson as error:
+        raise InvalidJson(f"{name}: {error}") from None
+
+
+def _unknown(name: str) -> ApiError:
+    problem = unknown_field(name)
+    return ApiError(400, problem.message, code=problem.code, param=problem.param)
 
 
 async def list_batches() -> Response:

@@ -14,8 +14,8 @@ from fibatchd.domain.requests import NewRequest
 from fibatchd.errors import ApiError, InvalidJson
 from fibatchd.ids import new_id
 from fibatchd.inference.endpoint import Problem
-from fibatchd.inference.items import custom_id_of, method_problem, url_of
-from fibatchd.inference.target import INVALID, INVALID_TYPE, MISSING, Target
+from fibatchd.inference.items import custom_id_of, method_problem, repeated_field, unknown_field, url_of
+from fibatchd.inference.target import INVALID_TYPE, MISSING, Target
 from fibatchd.store.admission import NewBatch
 from fibatchd.web.endpoints import endpoint_problem
 from fibatchd.web.idempotency import created
@@ -112,6 +112,8 @@ class Checker:
         body = bytes(members.get("body", b"null"))
         if body == b"null":
             return Problem("body: missing, expected an object", "body", MISSING)
+        if not body.startswith(b"{"):
+            return Problem("body: expected an object", "body", INVALID_TYPE)
         verdict = target.judge(body)
         if isinstance(verdict, Problem):
             param = "body" if verdict.param is None else f"body.{verdict.param}"
@@ -124,9 +126,9 @@ class Checker:
         self._seen.add(custom_id)
         unknown = next((member for member in members if member not in FIELDS), None)
         if unknown is not None:
-            return Problem(f"{unknown}: unknown field", unknown, "unknown_parameter")
+            return unknown_field(unknown)
         if (twice := rawjson.duplicate_member(text, members)) is not None:
-            return Problem(f"{twice}: occurs twice", twice, INVALID)
+            return repeated_field(twice)
         return method_problem(members.get("method"))
 
     def _target_of(self, raw: msgspec.Raw | None) -> Target | Problem:

@@ -13,7 +13,7 @@ LONGEST_VALUE = 512
 def read_metadata(raw: msgspec.Raw | None) -> str | None:
     """Return metadata as the JSON text that is stored; None where it is null or left out. ApiError 400 otherwise."""
     value = None if raw is None else rawjson.decode(raw)
-    if value is None:
+    if raw is None or value is None:
         return None
     if not isinstance(value, dict):
         raise ApiError(400, "metadata: expected an object", code="invalid_type", param="metadata")
@@ -21,6 +21,8 @@ def read_metadata(raw: msgspec.Raw | None) -> str | None:
         raise _refused(f"at most {MOST_PAIRS} pairs, has {len(value)}", "metadata")
     for key, text in value.items():
         _check(key, text)
+    if (twice := rawjson.duplicate_member(bytes(raw), rawjson.split_object(raw))) is not None:
+        raise _refused("occurs twice", f"metadata.{twice}")
     return msgspec.json.encode(value).decode()
 
 

@@ -17,6 +17,7 @@ from fibatchd.plugin_api import (
     NewRequest,
     Problem,
     Target,
+    UnknownMember,
     admission,
     idempotency,
     in_worker,
@@ -65,10 +66,10 @@ async def create(
 
 def _split(body: bytes, most: int) -> Sequence[msgspec.Raw]:
     """Return the items of the body's `requests`."""
-    members = rawjson.split_object(body)
-    unknown = next((name for name, raw in members.items() if name != "requests" and not is_null(raw)), None)
-    if unknown is not None:
-        raise _refused(shown(unknown), EXTRA)
+    try:
+        members = rawjson.read_known(body, frozenset({"requests"}), null_others=True)
+    except UnknownMember as unknown:
+        raise _refused(shown(unknown.name), EXTRA) from None
     raw = members.get("requests")
     if raw is None or is_null(raw):
         raise _refused("requests", REQUIRED)

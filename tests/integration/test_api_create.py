@@ -5,6 +5,8 @@ import json
 import pytest
 from api import chat, chat_body, serving
 
+from fibatchd import jsonbounds
+
 LONG = "x" * 512
 
 
@@ -104,6 +106,9 @@ REFUSED = {
     "requests an object": ({"requests": {}}, "requests", "invalid_type", "expected an array"),
     "requests text": ({"requests": "[]"}, "requests", "invalid_type", "expected an array"),
     "unknown field": ({"requests": [chat()], "priority": 1}, "priority", "unknown_parameter", "priority"),
+    "unknown field, null": ({"requests": [chat()], "priority": None}, "priority", "unknown_parameter", "priority"),
+    "a long name": ({"x" * 10**5: 1}, "x" * 100 + "…", "unknown_parameter", "x…: unknown field"),
+    "a long name in an item": (item(**{"x" * 10**5: 1}), "requests[1]." + "x" * 100 + "…", "unknown_parameter", "x…: "),
     "output_expires_after": (
         {"requests": [chat()], "output_expires_after": {}},
         "output_expires_after",
@@ -254,6 +259,10 @@ RAW = {
     "Infinity": b'{"requests": [{"custom_id": "a", "body": {"model": "glm-flash", "messages": [{"role": "user", "content": "x"}], "x": -Infinity}}]}',
     "a body's key twice": b'{"requests": [{"custom_id": "a", "body": {"model": "glm-flash", "mode\\u006c": "qwen", "messages": [{"role": "user", "content": "x"}]}}]}',
     "an item's key twice": b'{"requests": [{"custom_id": "a", "custom_id": "b", "body": {"model": "glm-flash", "messages": [{"role": "user", "content": "x"}]}}]}',
+    "requests twice": b'{"requests": [{"custom_id": "a", "body": {"model": "glm-flash", "messages": [{"role": "user", "content": "x"}]}}], "requests" : null}',
+    "metadata twice": b'{"metadata": {}, "requests": [], "met\\u0061data": {}}',
+    "a key of metadata twice": b'{"metadata": {"a": "1", "a": "2"}, "requests": [{"custom_id": "a", "body": {"model": "glm-flash", "messages": [{"role": "user", "content": "x"}]}}]}',
+    "Latin-1 where it is ignored": b'{"completion_window": "\xe9", "requests": [{"custom_id": "a", "body": {"model": "glm-flash", "messages": [{"role": "user", "content": "x"}]}}]}',
     "too deep": b'{"requests": [{"custom_id": "a", "body": {"model": "glm-flash", "messages": [{"role": "user", "content": "x"}], "x": '
     + b"[" * 600
     + b"]" * 600
@@ -267,6 +276,17 @@ async def test_refused_as_it_stands(api, sent):
     answer = await api.call("POST", "/v1/batches", content=sent)
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("count", [jsonbounds.MOST_PARTS, jsonbounds.MOST_VALUES])
+@pytest.mark.parametrize("where", ["%b", '"metadata": {"a": %b}', '"requests": [{"custom_id": "a", "body": %b}]'])
+async def test_what_would_fill_memory_is_refused(api, where, count):
+    many = b"[" + (b"[]," if count == jsonbounds.MOST_PARTS else b"0,") * count + b"0]"
+    answer = await api.call(
+        "POST", "/v1/batches", content=b"{" + where.encode() % (b'"x": %b' % many if where == "%b" else many) + b"}"
+    )
+    assert answer.status_code == 400
+    assert len(answer.content) < 500
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"k" * 64: "v" * 512}, {"a": "ä\u2028😀", "b": ""}])
