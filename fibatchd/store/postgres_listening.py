@@ -3,7 +3,7 @@
 It is not one of the set that transactions borrow from, for it is never free.
 """
 
-import contextlib
+import logging
 import random
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +14,14 @@ from fibatchd.errors import StoreUnavailable
 from fibatchd.store.bridge import Bridge
 from fibatchd.store.listeners import Listeners
 from fibatchd.store.postgres_connections import Server, open_connection
-from fibatchd.store.postgres_errors import DRIVER_ERRORS
+from fibatchd.store.postgres_errors import DRIVER_ERRORS, described
 
 PING_S = 15.0
 """How often a connection on which nothing comes in is asked whether it still stands."""
 ANSWER_S = 5.0
 RETRY_S = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 class Listening:
@@ -34,6 +36,7 @@ class Listening:
         self._changed = trio.Event()
         self._scope = trio.CancelScope()
         self._stopped = trio.Event()
+        self._deaf = False
 
     def look_again(self) -> None:
         """Notice that there may be a channel more to listen to."""
@@ -46,8 +49,10 @@ class Listening:
                 while not self._listeners.channels():
                     await self._woken()
                 while True:
-                    with contextlib.suppress(StoreUnavailable, *DRIVER_ERRORS):
+                    try:
                         await self._listen_once()
+                    except (StoreUnavailable, *DRIVER_ERRORS) as error:
+                        self._note_loss(error)
                     await trio.sleep(random.uniform(RETRY_S / 2, RETRY_S))
         finally:
             self._stopped.set()
@@ -61,6 +66,12 @@ class Listening:
         await self._changed.wait()
         self._changed = trio.Event()
 
+    def _note_loss(self, error: Exception) -> None:
+        """Say once that the others are not heard: until they are, everybody only looks now and then."""
+        if not self._deaf:
+            self._deaf = True
+            _log.warning("what other daemons notify is not heard: %s", described(error))
+
     async def _listen_once(self) -> None:
         raw = await open_connection(self._bridge, self._server)
         raw.add_termination_listener(lambda _: self._changed.set())
@@ -71,6 +82,7 @@ class Listening:
                     wanted = self._listeners.channels() - heard
                     await self._bridge.call(self._subscribe(raw, sorted(wanted)), raw.terminate)
                 heard |= wanted
+                self._deaf = False
                 with trio.move_on_after(PING_S):
                     await self._woken()
         finally:
