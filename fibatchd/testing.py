@@ -1,7 +1,7 @@
 """Checks for plugin authors: `await check_plugin(module, "name")` in a test of the plugin's own.
 
-Each check is a promise that the daemon relies on. A broken one raises AssertionError (or ConfigError from the loader)
-that names the hook and what is wrong.
+Each check is a promise that the daemon relies on. A broken one raises AssertionError (or ConfigError from the loader,
+StoreError from the store) that names the hook and what is wrong.
 """
 
 import importlib.metadata
@@ -24,6 +24,7 @@ from fibatchd.context import Context
 from fibatchd.daemon import compose
 from fibatchd.inference.endpoint import Endpoint, Problem
 from fibatchd.plugin_loader import Plugins
+from fibatchd.store import moving
 from fibatchd.store.migrate import Migration
 from fibatchd.store.opening import open_store
 from fibatchd.upstream.fleet import Fleet
@@ -62,6 +63,7 @@ async def check_plugin(plugin: object, name: str, settings: Config | None = None
         for schema in _of(plugins, name, "fibatchd_settings", {}).values():
             _check_settings(schema)
         _check_migrations(list(_of(plugins, name, "fibatchd_migrations", [])), name)
+        await context.store.read(moving.tables, context.store.dialect)  # raises where one could not be moved
         for endpoint in _of(plugins, name, "fibatchd_endpoints", [], context):
             check_endpoint(endpoint)
         for blueprint in _of(plugins, name, "fibatchd_routes", [], context):

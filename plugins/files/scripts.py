@@ -127,7 +127,9 @@ def publish_upload(
     if held.uploads >= most_uploads or held.stored + written.size > most_bytes:
         return held
     ((now,),) = yield NOW
-    yield Query("INSERT INTO file_uploads (account_id, uploaded_at) VALUES (?, ?)", (account_id, now))
+    yield Query(
+        "INSERT INTO file_uploads (file_id, account_id, uploaded_at) VALUES (?, ?, ?)", (written.id, account_id, now)
+    )
     return (yield from publish(written, now, now + keep_s))
 
 

@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import sys
+import types
 from pathlib import Path
 
 import daemons
@@ -10,7 +11,8 @@ import pytest
 from daemons import DaemonProcess, ModelServerProcess, finished, results
 
 from fibatchd import plugin_loader
-from fibatchd.errors import ConfigError
+from fibatchd.errors import ConfigError, StoreError
+from fibatchd.plugin_api import Migration, hookimpl
 from fibatchd.testing import check_plugin
 
 EXAMPLE = Path(__file__).parent.parent / "example_plugin" / "rerank.py"
@@ -46,6 +48,19 @@ def plugin():
 
 async def test_it_keeps_what_a_daemon_relies_on(plugin):
     await check_plugin(plugin, "rerank")
+
+
+async def test_a_table_that_could_not_be_moved_is_told():
+    @hookimpl
+    def fibatchd_migrations():
+        return [
+            Migration("careless", 1, dict.fromkeys(("sqlite", "postgresql"), "CREATE TABLE careless_notes (a TEXT)"))
+        ]
+
+    careless = types.ModuleType("careless")
+    careless.fibatchd_migrations = fibatchd_migrations
+    with pytest.raises(StoreError, match="careless_notes has no primary key"):
+        await check_plugin(careless, "careless")
 
 
 @pytest.mark.slow

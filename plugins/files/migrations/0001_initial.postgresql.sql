@@ -30,6 +30,7 @@ CREATE TABLE file_chunks (
 
 -- When uploads came, for the hourly limit: deleting a file does not give its place back.
 CREATE TABLE file_uploads (
+    file_id TEXT PRIMARY KEY,
     account_id TEXT NOT NULL,
     uploaded_at DOUBLE PRECISION NOT NULL
 );
