@@ -9,6 +9,7 @@ the interpreter's. This module makes up for that: its verdict is RFC 8259's, wit
 """
 
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -42,7 +43,8 @@ _check_syntax = msgspec.json.Decoder(Raw).decode
 _KEY = re.compile(rb'\s*[{,]\s*("(?:[^"\\]++|\\.)*+")\s*:\s*')
 _BEFORE_ELEMENT = re.compile(rb"\s*[\[,]\s*(?!\])")
 _SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]}]++')
-_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+([\[\]{}])')
+# One match stops after so many strings though no bracket came: no other thread runs while it lasts.
+_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+"){0,4096}+([\[\]{}])?')
 _COLON = re.compile(rb"\s*:\s*")
 
 # Applied to any text.
@@ -348,25 +350,30 @@ def _member_spans(text: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _element_spans(text: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where each element of an array of good syntax starts and ends."""
+    """Yield where each element of an array of good syntax starts and ends. Raises InvalidJson for one that `read_object`
+    would refuse for its size."""
     before = _BEFORE_ELEMENT.match(text)
     while before:
         start = before.end()
-        end = _value_end(text, start)
+        end = _value_end(text, start, most=3 * MOST_PARTS)
         yield start, end
         before = _BEFORE_ELEMENT.match(text, end)
 
 
-def _value_end(text: bytes, start: int) -> int:
+def _value_end(text: bytes, start: int, most: float = math.inf) -> int:
     if text[start] not in b"[{":
         scalar = _SCALAR.match(text, start)
         assert scalar, "the syntax was checked"
         return scalar.end()
     depth = 0
-    for bracket in _TO_BRACKET.finditer(text, start):
-        depth += 1 if bracket[1] in b"[{" else -1
+    for count, found in enumerate(_TO_BRACKET.finditer(text, start)):
+        if found[1] is None:
+            continue
+        depth += 1 if found[1] in b"[{" else -1
         if depth == 0:
-            return bracket.end()
+            return found.end()
+        if count > most:
+            raise InvalidJson(_TOO_MUCH)
     raise AssertionError("the syntax was checked")
 
 

@@ -83,6 +83,17 @@ def test_a_client_s_text_that_would_fill_memory_is_refused_before_it_is_decoded(
             check(text)
 
 
+def test_the_end_of_an_element_that_is_too_much_is_not_searched_for():
+    with pytest.raises(InvalidJson, match="holds more than"):
+        rawjson.split_array(b"[1,[%b0]]" % (b"[]," * jsonbounds.MOST_VALUES), 10)
+
+
+def test_an_end_is_found_behind_any_number_of_strings():
+    element = b'{"a":[%b"]"]}' % (b'"[,",' * 20_000)
+    many = b"[%b,%b]" % (element, b",".join([b"0"] * 1_000_001))
+    assert [bytes(raw) for raw in rawjson.split_array(many, 1)] == [element, b"0"]
+
+
 def test_much_text_with_commas_and_colons_is_no_much_json():
     text = b'{"a":"%b"}' % (b"12:30, [x]; " * 500_000)
     assert bytes(rawjson.read_object(text)["a"]).count(b",") == 500_000
