@@ -13,7 +13,8 @@ import trio
 
 from fibatchd import systemd
 from fibatchd.errors import StoreUnavailable
-from fibatchd.store.interface import Query, Script, Store
+from fibatchd.store.interface import Store
+from fibatchd.store.standing import answer
 
 log = structlog.get_logger(__name__)
 
@@ -85,10 +86,6 @@ class ServiceManager:
     async def _ask_the_store(self) -> None:
         while True:
             with suppress(StoreUnavailable):
-                await self._store.read(_ask)
+                await self._store.read(answer)
             self._answered_at = trio.current_time()
             await trio.sleep(ASK_S)
-
-
-def _ask() -> Script[None]:
-    yield Query("SELECT 1")

@@ -32,9 +32,9 @@ def close(batch: Batch, closed_as: str, now: float) -> Script[None]:
     """Stop what has not started of a locked batch, as "cancelled", "expired" or "failed". The first closing stands."""
     if batch.closed_as is not None:
         return
-    counter = {"cancelled": "cancelled", "expired": "expired", "failed": "failed"}[closed_as]
+    assert closed_as in ("cancelled", "expired", "failed"), closed_as  # each has a counter of its name
     yield Query(
-        f"UPDATE batches SET closed_as = ?, {counter} = {counter} + queued, queued = 0 WHERE id = ?",
+        f"UPDATE batches SET closed_as = ?, {closed_as} = {closed_as} + queued, queued = 0 WHERE id = ?",
         (closed_as, batch.id),
     )
     yield Query("UPDATE lanes SET queued = 0 WHERE batch_id = ? AND queued > 0", (batch.id,))

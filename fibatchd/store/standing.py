@@ -1,4 +1,5 @@
-"""The script that tells how much is unfinished, for the metrics page: open batches only, by indexes that hold no others."""
+"""What operators ask the store: whether it answers at all, and how much is unfinished (open batches only, by indexes that
+hold no others)."""
 
 from dataclasses import dataclass
 
@@ -29,6 +30,11 @@ _LANES = """
 SELECT l.model, CAST(SUM(l.queued) AS BIGINT), MIN(b.created_at) FROM lanes l JOIN batches b ON b.id = l.batch_id
 WHERE l.queued > 0 GROUP BY l.model
 """
+
+
+def answer() -> Script[None]:
+    """Ask for nothing: that it answers is all that is to be known."""
+    yield Query("SELECT 1")
 
 
 def standing() -> Script[Standing]:

@@ -4,7 +4,7 @@ import trio
 from quart import Blueprint, Response, request
 
 from fibatchd.errors import StoreUnavailable
-from fibatchd.store.interface import Query, Script
+from fibatchd.store.standing import answer
 from fibatchd.web.auth import public
 from fibatchd.web.front import front
 
@@ -36,14 +36,10 @@ async def ready() -> Response:
     return Response(b'{"status":"not ready"}', 503, content_type="application/json")
 
 
-def _ask() -> Script[None]:
-    yield Query("SELECT 1")
-
-
 async def _store_answers() -> bool:
     with trio.move_on_after(STORE_S):
         try:
-            await front().context.store.read(_ask)
+            await front().context.store.read(answer)
         except StoreUnavailable:
             return False
         return True
