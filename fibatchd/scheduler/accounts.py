@@ -23,13 +23,14 @@ class AccountLoad:
         self._running: Counter[str] = Counter()
         self._held_up: dict[str, set[Waker]] = {}
 
-    def room(self, account_id: str, tier: str, asking: Waker) -> int:
-        """Return how many more of an account's requests may run; with none, `asking` is woken when that changes."""
+    def room(self, account_id: str, tier: str, wanted: int, asking: Waker) -> int:
+        """Return how many of `wanted` more requests of an account may run; where not all, `asking` is woken when one of
+        the account's ends."""
         limits = self._config().tiers.get(tier)
         room = (limits.batch_concurrency if limits else 0) - self._running[account_id]
-        if room <= 0:
+        if room < wanted:
             self._held_up.setdefault(account_id, set()).add(asking)
-        return max(0, room)
+        return min(wanted, max(0, room))
 
     def reserve(self, account_id: str, count: int = 1) -> None:
         """Count so many as running."""

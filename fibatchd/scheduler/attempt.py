@@ -22,9 +22,8 @@ STOPPED = Failure("upstream_error", "The server stopped before the answer was co
 BROKEN_BY_US = Failure("upstream_error", "The request could not be run", 500)
 MODEL_GONE = Failure("model_not_found", "The model is gone, or the key may no longer use it", 404)
 
-UNSENT_AGAIN_S = 0.5
-"""What no upstream would take waits so long: those that could take others of the model may be unfit for this one, and it
-would be claimed and given back without end."""
+UNSENT_AGAIN_S = 1.0
+"""What no upstream would take waits so long: those that are there for others of the model may be unfit for this one."""
 
 
 async def run_attempt(claimed: Claimed, context: Context) -> Outcome:

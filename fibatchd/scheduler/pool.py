@@ -1,8 +1,8 @@
 """One model's pool: it claims requests in chunks, just ahead of the free places, and starts them as places come free.
 
 A place is free at once when an answer is there, and the next request is taken from a small stock of claimed ones: the
-store's latency stands between two claims, not between two requests. The stock holds what runs in some 20 ms, so for a
-slow model it is empty and nothing waits here that others could run.
+store's latency stands between two claims, not between two requests. The stock holds what runs in some 20 ms (more while
+the store is slow), so for a slow model it is empty and nothing waits here that others could run.
 """
 
 import math
@@ -22,6 +22,7 @@ from fibatchd.scheduler.attempt import cut_short, given_back, run_attempt, until
 from fibatchd.scheduler.judge import Verdict, judge, owner_problem
 from fibatchd.scheduler.lease import Lease
 from fibatchd.scheduler.places import Room, room_for
+from fibatchd.scheduler.rate import Rate
 from fibatchd.scheduler.recorder import Recorder
 from fibatchd.scheduler.share import Share
 from fibatchd.scheduler.turns import Turns
@@ -31,12 +32,14 @@ from fibatchd.upstream.balance import may_start
 
 log = structlog.get_logger()
 
-STOCK_S = 0.02  # the stock lasts about so long
+STOCK_S = 0.02  # the stock lasts about so long, or as long as two claims where those take longer
+STOCK_MAX_S = 0.5
 STOCK_MAX = 128
 CLAIM_MAX = 256  # requests of one claim: so long a transaction may hold up the others
 CLAIM_S = 30.0  # a claim takes milliseconds; a stopping daemon does not wait longer for one
 CLOSED_KEPT = 256  # closed batches remembered: more than can close while one claim is under way
-RATE_OVER_S = 1.0  # what was completed before this counts for a third, before twice this for a ninth, and so on
+CLAIM_WEIGHT = 0.2  # of the last claim among all in how long one takes
+UNSENT_MAX = 64  # a second: where more is claimed only to be given back, its lane is left alone for a while
 LOOK_AGAIN_S = 1.0  # while somebody waits for a quota, an access, a model: what ends that may come from another process
 LOOK_IDLE_S = 5.0  # the safety net under the notifications
 
@@ -84,8 +87,9 @@ class Pool:
         self._look_at = -math.inf
         self._wake = trio.Event()
         self._closed: deque[str] = deque(maxlen=CLOSED_KEPT)
-        self._rate = 0.0  # completions a second, as of `_rate_at`
-        self._rate_at = 0.0
+        self._completed = Rate()
+        self._unsent = Rate()
+        self._claim_s = 0.0  # how long claims have taken of late
         self._share = Share(model_id, context, lease)
         self._unsure = False  # whether the store may hold a claim of ours that we do not know of
 
@@ -170,11 +174,8 @@ class Pool:
         return max(0.0, free), min(self._room.rises_at(now), again if startable == 0 else math.inf)
 
     def _stock_wanted(self, now: float) -> int:
-        """Return how many to hold ahead: what is completed in STOCK_S at the rate of late."""
-        return min(STOCK_MAX, int(self._decayed(now) * STOCK_S))
-
-    def _decayed(self, now: float) -> float:
-        return self._rate * math.exp((self._rate_at - now) / RATE_OVER_S)
+        """Return how many to hold ahead: what is completed, at the rate of late, while claims are under way."""
+        return min(STOCK_MAX, int(self._completed.at(now) * min(STOCK_MAX_S, max(STOCK_S, 2 * self._claim_s))))
 
     # Starting
 
@@ -188,23 +189,25 @@ class Pool:
             self._attempts.start_soon(self._attempt, claimed)
 
     async def _attempt(self, claimed: Claimed) -> None:
+        outcome: Outcome | None = None
         with self.running[claimed]:
             try:
                 outcome = await run_attempt(claimed, self._context)
-            except trio.Cancelled:
-                self._recorder.put(cut_short(claimed, self._context.config.batches))
-                raise
-            finally:
+            finally:  # whatever it is that ends it, and Cancelled may come in a group
                 del self.running[claimed]
                 self._accounts.release(claimed.account_id)
-            self._recorder.put(outcome)
+                self._recorder.put(outcome or cut_short(claimed, self._context.config.batches))
             self._after(outcome)
 
     def _after(self, outcome: Outcome) -> None:
         """An attempt is over: start the next, and see to it that there will be more."""
         now = trio.current_time()
         if outcome.sent:
-            self._rate, self._rate_at = self._decayed(now) + 1 / RATE_OVER_S, now
+            self._completed.note(now)
+        else:
+            self._unsent.note(now)
+            if self._unsent.at(now) > UNSENT_MAX:  # the upstreams that can take it are out, and others are not
+                self._sleeping[outcome.claimed.lane] = now + LOOK_AGAIN_S
         if self.stock:
             self._start()
         if len(self.stock) * 2 <= self._stock_wanted(now) or self._share.may_give_up(len(self.running)):
@@ -223,16 +226,19 @@ class Pool:
             if self._unsure:
                 await self._give_back_unknown()
             await self._look(now)
-            self._sleeping = {lane: due for lane, due in self._sleeping.items() if due > now}
+            self._sleeping = {lane: due for lane, due in self._sleeping.items() if due > now and lane in self._lanes}
             await self._ask_for_places(now)
-            if len(self._sleeping) == len(self._lanes):
-                return min([self._look_at, *self._sleeping.values()])
             free, again = self._free(now)
+            again = min(again, self._look_at, self._shrink_stock(free, now))
+            awake = len(self._lanes) - len(self._sleeping)
+            if not awake:
+                return min([again, *self._sleeping.values()])
             wanted = free + self._stock_wanted(now) - len(self.stock) if free or self.running else 0
             if wanted >= 1 and self._context.store.has_room():
                 asked = int(min(wanted, CLAIM_MAX))
-                if await self._claim(asked) == asked < int(wanted):
-                    return now  # there is room for more, and probably more to run
+                got = await self._claim(asked)
+                if got < int(wanted) and (got == asked or len(self._lanes) - len(self._sleeping) < awake):
+                    return now  # there is room for more: there may be more to run, in other lanes if some ran dry
         except StoreUnavailable as error:
             log.warning("claims wait for the store", model=self.model_id, error=str(error))
             self._stale = True
@@ -243,7 +249,16 @@ class Pool:
                 await self._lease.renew()
                 return now
             return now + LOOK_AGAIN_S
-        return min([again, self._look_at, *self._sleeping.values()])
+        return min([again, *self._sleeping.values()])
+
+    def _shrink_stock(self, free: float, now: float) -> float:
+        """Give the stock back where it has nowhere to go: it would keep places of its accounts, and would start on what was
+        true of them long ago. Return when to look again."""
+        if not self.stock or free >= 1:
+            return math.inf
+        if self._stock_wanted(now) == 0:
+            self.drop_all()
+        return now + LOOK_AGAIN_S
 
     async def _look(self, now: float) -> None:
         """Read the candidates anew when told to, when what was read is used up, and now and then."""
@@ -252,7 +267,6 @@ class Pool:
         self._stale = False
         found, store_now = await self._context.store.read(claims.candidates, self.model_id)
         self._lanes = {candidate.lane: candidate for candidate in found if self._sort(candidate, store_now)}
-        self._sleeping = {lane: due for lane, due in self._sleeping.items() if lane in self._lanes}
         still = {candidate.batch_id for candidate in found}
         self.waiting = {batch_id: why for batch_id, why in self.waiting.items() if batch_id in still}
         self._look_at = now + (LOOK_AGAIN_S if found else LOOK_IDLE_S)
@@ -286,7 +300,9 @@ class Pool:
             if self._sleeping.get(lane, -math.inf) <= now:
                 by_account.setdefault(candidate.account.id, []).append(candidate)
         tiers = {account: found[0].account.tier for account, found in by_account.items()}
-        takes = self._turns.pick(by_account, wanted, lambda account: self._accounts.room(account, tiers[account], self))
+        takes = self._turns.pick(
+            by_account, wanted, lambda account: self._accounts.room(account, tiers[account], wanted, self)
+        )
         if not takes:
             return 0
         # Counted before the store is asked: another pool must not give the same account the same places meanwhile.
@@ -313,6 +329,7 @@ class Pool:
         for batch_id in {claimed.batch_id for claimed in got} & set(self._closed):
             self.drop(batch_id)
         self._note_dry(claim, now)
+        self._claim_s += CLAIM_WEIGHT * (trio.current_time() - now - self._claim_s)
         return len(got)
 
     def _note_dry(self, claim: claims.Claim, now: float) -> None:
@@ -359,5 +376,5 @@ class Pool:
         for lane, candidate in self._lanes.items():
             if lane not in self._sleeping:
                 queued[candidate.account.id, candidate.account.tier] += candidate.queued
-        more = sum(min(count, self._accounts.room(*owner, self)) for owner, count in queued.items())
+        more = sum(self._accounts.room(*owner, count, self) for owner, count in queued.items())
         return len(self.running) + int(min(len(self.stock) + more, self._startable(now)[0]))

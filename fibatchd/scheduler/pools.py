@@ -4,6 +4,7 @@ Three nurseries inside one another, so that stopping goes from the inside out: c
 get `drain_s`, the recorder writes what they leave.
 """
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -40,6 +41,7 @@ class Scheduler:
         self._ending_work = trio.Event()
         self._claiming: trio.Nursery | None = None
         self._attempts: trio.Nursery | None = None
+        self._stop_by = math.inf
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Scheduler"]:
@@ -48,6 +50,7 @@ class Scheduler:
         self.context.daemon = lambda: self.lease.daemon
         self.context.load.on_change = self._load_changed
         self.lease.on_lost = self._lease_lost
+        self.recorder.on_room = self._wake_all
         await self.lease.begin()
         try:
             async with trio.open_nursery() as recording:
@@ -57,6 +60,7 @@ class Scheduler:
                 await recording.start(supervise, failures.name, failures.run)
                 async with trio.open_nursery() as attempts:
                     self._attempts = attempts
+                    attempts.cancel_scope.deadline = self._stop_by
                     async with trio.open_nursery() as claiming:
                         self._claiming = claiming
                         await self._start_claiming(claiming)
@@ -70,14 +74,17 @@ class Scheduler:
             await self._write_the_rest()
 
     def drain(self, seconds: float) -> None:
-        """Stop claiming and give back what has not started; what runs may go on for so long, and is then cut."""
-        assert self._claiming is not None
-        assert self._attempts is not None
-        self._claiming.cancel_scope.cancel()
-        self._attempts.cancel_scope.deadline = trio.current_time() + seconds
+        """Stop claiming and give back what has not started; what runs may go on for so long, and is then cut. A daemon may
+        be told so while it still starts."""
+        self._stop_by = trio.current_time() + seconds
+        if self._claiming is not None and self._attempts is not None:
+            self._claiming.cancel_scope.cancel()
+            self._attempts.cancel_scope.deadline = self._stop_by
 
     def refresh(self) -> None:
         """The configuration changed: start pools for new models, and let all look again."""
+        if self._claiming is None:
+            return  # it will be read when it starts
         for model in self.context.config.models:
             self.pool(model.id)
         for pool in self.pools.values():
@@ -160,6 +167,10 @@ class Scheduler:
     def _lease_lost(self) -> None:
         for pool in self.pools.values():
             pool.lease_lost()
+
+    def _wake_all(self) -> None:
+        for pool in self.pools.values():
+            pool.wake()
 
     def _load_changed(self, model_id: str) -> None:
         if (pool := self.pools.get(model_id)) is not None:

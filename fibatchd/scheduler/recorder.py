@@ -4,11 +4,13 @@ An attempt hands its outcome over and is done, so its place at the upstream is f
 request is still running for every reader, and a crash loses the answer, not the request.
 """
 
+from dataclasses import replace
+
 import structlog
 import trio
 
 from fibatchd.context import Context
-from fibatchd.domain.requests import Claimed, Outcome
+from fibatchd.domain.requests import Claimed, Failure, Outcome
 from fibatchd.errors import StoreError, StoreUnavailable
 from fibatchd.metrics import Distribution
 from fibatchd.scheduler.failures import Failures
@@ -22,6 +24,11 @@ BACKLOG_MAX = 4 * GROUP_MAX
 RETRY_FIRST_S = 0.1
 RETRY_CAP_S = 5.0
 GROUP_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, GROUP_MAX)
+UNSTORABLE = Failure("upstream_error", "The result could not be stored", 500)
+
+
+def _nothing() -> None:
+    """Be called when there is room, and nobody waits for it."""
 
 
 class Recorder:
@@ -31,6 +38,8 @@ class Recorder:
         self._context = context
         self._pending: list[Outcome] = []
         self._work = trio.Event()
+        self.on_room = _nothing
+        """Called when it is no longer full; whoever starts attempts sets it."""
         self.failures = Failures()
         self.groups = Distribution(GROUP_BOUNDS)
         """How many outcomes one transaction recorded."""
@@ -56,10 +65,13 @@ class Recorder:
             await self._work.wait()
             group = self._pending[:GROUP_MAX]
             await self._write(group)
+            was_full = self.full
             # Only now, so that a cancelled write leaves its outcomes to the last flush.
             del self._pending[: len(group)]
             if not self._pending:
                 self._work = trio.Event()
+            if was_full and not self.full:
+                self.on_room()
 
     async def write_rest(self) -> None:
         """Write all that is left, `run` being over. What a cancelled write may have done already is refused the second
@@ -80,12 +92,14 @@ class Recorder:
                 wait = min(wait * 2, RETRY_CAP_S)
             except StoreError:
                 # One outcome that the store refuses must not hold up all others: find it by writing each alone.
-                if len(group) == 1:
-                    log.exception("an outcome cannot be stored", request=group[0].claimed.number)
+                if len(group) > 1:
+                    for outcome in group:
+                        await self._write([outcome])
                     return
-                for outcome in group:
-                    await self._write([outcome])
-                return
+                log.exception("an outcome cannot be stored", request=group[0].claimed.number)
+                if group[0].failure == UNSTORABLE:
+                    return
+                group = [replace(group[0], answer=None, failure=UNSTORABLE, retry_in=None, sent=True)]
             else:
                 if accepted < len(group):
                     log.warning("results refused: their leases were lost", count=len(group) - accepted)

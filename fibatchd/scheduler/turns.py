@@ -36,13 +36,16 @@ class Turns:
     _last_lane: dict[str, int] = field(default_factory=dict)
 
     def pick(self, lanes: Mapping[str, Sequence[Lane]], free: int, room: Callable[[str], int]) -> list[tuple[int, int]]:
-        """Share `free` places among `lanes` (by account id, oldest batch first) and return (lane, count) pairs.
+        """Share `free` places among `lanes` (by account id) and return (lane, count) pairs.
 
         `room` tells how many more requests an account may have running.
         """
         left = {account: min(room(account), free) for account in lanes}
+        # In the order of their ids, by which `_last_lane` knows who comes after.
         queues = {
-            account: _rotated(list(found), self._last_lane.get(account)) for account, found in lanes.items() if found
+            account: _rotated(sorted(found, key=lambda lane: lane.lane), self._last_lane.get(account))
+            for account, found in lanes.items()
+            if found
         }
         order = _after(sorted(queues), self._last_account)
         queued = {lane.lane: lane.queued for found in queues.values() for lane in found}

@@ -14,6 +14,7 @@ from fibatchd.config import Upstream
 FAILURES_MAX = 5
 PROBE_FIRST_S = 1.0
 PROBE_CAP_S = 30.0
+MEAN_OVER = 16  # requests
 BURST_S = 1.0  # how much of an upstream's pace may be spent at once
 
 
@@ -53,6 +54,7 @@ class Replica:
         self._probe_wait = PROBE_FIRST_S
         self._requests = Pace(upstream.requests_per_minute)
         self._tokens = Pace(upstream.tokens_per_minute)
+        self._mean_tokens = 1.0  # of the requests of late
 
     def ready_at(self) -> float:
         """Return from when on it may be tried; infinity while a probe is under way."""
@@ -62,10 +64,13 @@ class Replica:
         return max(breaker, self.paused_until, self._requests.ready_at(), self._tokens.ready_at())
 
     def room(self, now: float) -> float:
-        """Return how many requests may go to it now: none, one as a probe, what its pace leaves, or infinitely many."""
+        """Return how many requests may go to it now: none, one as a probe, about what its paces leave, or infinitely many."""
         if self.ready_at() > now:
             return 0
-        return 1 if self.out else self._requests.room(now)
+        if self.out:
+            return 1
+        # Whatever is left of the tokens, one more may be begun.
+        return min(self._requests.room(now), max(1, self._tokens.room(now) / self._mean_tokens))
 
     def begin(self, tokens: int, now: float) -> int:
         """A request of about so many tokens goes to it. Return the number it has here."""
@@ -75,6 +80,7 @@ class Replica:
             self._probe = self._begun
         self._requests.spend(1, now)
         self._tokens.spend(tokens, now)
+        self._mean_tokens += (max(1, tokens) - self._mean_tokens) / MEAN_OVER
         return self._begun
 
     def end(self, number: int, tokens: int, now: float) -> None:

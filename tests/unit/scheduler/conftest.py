@@ -2,12 +2,15 @@
 
 import contextlib
 import json
+import math
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator
 
 import pytest
 import trio
 import trio.testing
+from scripted import Upstream
 
 from fibatchd import config
 from fibatchd.context import Context
@@ -20,13 +23,44 @@ from fibatchd.inference.load import Load
 from fibatchd.scheduler.pools import Scheduler
 from fibatchd.store import accounts, admission, batches, migrate, results
 from fibatchd.store.sqlite import open_sqlite
-from fibatchd.upstream.fleet import Fleet
+from fibatchd.upstream import fleet
 
 
 @pytest.fixture
 def clock():
-    """Jumps when nothing has happened for a while: the store's thread and sockets need real time, if little."""
-    return trio.testing.MockClock(autojump_threshold=0.03)
+    """Jumps as soon as nothing is left to do, the store's work included."""
+    return trio.testing.MockClock(autojump_threshold=0)
+
+
+class Timeless:
+    """A store for whose work no time passes, though its threads take a moment."""
+
+    def __init__(self, store, clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._working = 0
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    async def write(self, script, *args, **kwargs):
+        with self._time_stands_still():
+            return await self._store.write(script, *args, **kwargs)
+
+    async def read(self, script, *args, **kwargs):
+        with self._time_stands_still():
+            return await self._store.read(script, *args, **kwargs)
+
+    @contextlib.contextmanager
+    def _time_stands_still(self):
+        self._working += 1
+        self._clock.autojump_threshold = math.inf
+        try:
+            yield
+        finally:
+            self._working -= 1
+            if not self._working:
+                self._clock.autojump_threshold = 0
 
 
 class World:
@@ -47,11 +81,11 @@ class World:
         key, _secret = await self.store.write(accounts.create_key, account.id)
         return account, key
 
-    async def submit(self, owner, count: int, model: str = "m", *, window_s: float = 86_400, text: str = "say"):
+    async def submit(self, owner, count: int, model="m", *, window_s: float = 86_400, text="say", batch_id=None):
         """Store a batch of chat requests as a create call does; return its id."""
         account, key = owner
         new = admission.NewBatch(
-            new_id("batch_"), "batches", "inline", account.id, key.id, config.CHAT_COMPLETIONS, window_s
+            batch_id or new_id("batch_"), "batches", "inline", account.id, key.id, config.CHAT_COMPLETIONS, window_s
         )
         limits = admission.Limits(100, 10**6)
 
@@ -94,6 +128,15 @@ def body(model: str, content: str) -> bytes:
 
 
 @pytest.fixture
+def upstreams(monkeypatch):
+    """Scripted upstreams in the place of all but the echo: ones, by URL."""
+    found = defaultdict(Upstream)
+    real = fleet.client_for
+    monkeypatch.setattr(fleet, "client_for", lambda one: real(one) if one.is_echo else found[one.url])
+    return found
+
+
+@pytest.fixture
 def world(tmp_path):
     """Open a world on a configuration: `async with world(text, epoch=…) as w`."""
 
@@ -109,11 +152,11 @@ def world(tmp_path):
             exclusive=True,
             clock=lambda: epoch + token.current_time() - began,
         )
-        fleet = Fleet()
-        await fleet.update(settings)
+        members = fleet.Fleet()
+        await members.update(settings)
         endpoints = Endpoints()
         endpoints.add(ChatCompletions())
-        context = Context(settings, store, endpoints, Executor(fleet), Load())
+        context = Context(settings, Timeless(store, token), endpoints, Executor(members), Load())
         made = World(context, epoch - began)
         made.scheduler = Scheduler(context)
         try:
@@ -121,7 +164,7 @@ def world(tmp_path):
                 yield made
                 made.scheduler.drain(0)
         finally:
-            await fleet.aclose()
+            await members.aclose()
             await store.aclose()
 
     return opened
