@@ -70,7 +70,13 @@ class DaemonProcess(Process):
     """`fibatchd serve` on `config`, in `folder`. Its port is fixed by the first start, so that it can start again."""
 
     def __init__(
-        self, folder: Path, config: str, *, port: int | None = None, env: dict[str, str] | None = None
+        self,
+        folder: Path,
+        config: str,
+        *,
+        port: int | None = None,
+        env: dict[str, str] | None = None,
+        wait: bool = True,
     ) -> None:
         self.folder = folder
         self.port = port or free_port()
@@ -83,7 +89,8 @@ class DaemonProcess(Process):
         self.base = f"http://127.0.0.1:{self.port}"
         self.env = env or {}
         super().__init__(*self.command("serve"), env=self.env, log=folder / "daemon.log")
-        self.wait_ready()
+        if wait:
+            self.wait_ready()
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "fibatchd", *words, "--config", str(self.config)]

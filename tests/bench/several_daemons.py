@@ -36,7 +36,7 @@ def measure(folder, url, postmaster, daemons, concurrency, options):
         few = fleet.start(
             folder, processes, url, count=daemons, concurrency=concurrency, delay=options.delay, kind=DaemonProcess
         )
-        key = few[0].new_key()
+        key = few.new_key()
         few.create(0, key, 50)  # warms up connections and statements
         with few[0].client(key) as client:
             finished(client, few.batches[0].id)

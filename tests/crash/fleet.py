@@ -6,7 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import trio
 from daemons import DaemonProcess, ModelServerProcess, chat, finished, results
+
+from fibatchd.store import accounts, migrate
+from fibatchd.store.postgres import open_postgres
+from fibatchd.store.postgres_connections import Server
 
 CONFIG = """
 drain_s = 20
@@ -60,6 +65,7 @@ class Batch:
 class Fleet:
     """The daemons, in a list that restarts replace, and the batches made on them."""
 
+    storage: str
     upstream: ModelServerProcess
     daemons: list[DaemonProcess]
     concurrency: int
@@ -76,8 +82,12 @@ class Fleet:
         if wait:
             self.daemons[index].wait_ready()
 
+    def new_key(self):
+        """A key of a new account; faster than the command line, which is not what is tested here."""
+        return trio.run(_new_key, self.storage)
+
     def create(self, index, key, count):
-        """Create a batch on one of the daemons."""
+        """Create a batch on one of the daemons; return its id."""
         name = f"b{len(self.batches)}"
         prompts = [f"{name} say {number}" for number in range(count)]
         with self[index].client(key) as client:
@@ -107,6 +117,13 @@ class Fleet:
         return found
 
 
+async def _new_key(url):
+    async with open_postgres(Server(url), migrations=migrate.core()) as store:
+        account = await store.write(accounts.create_account, "test", "internal")
+        _, secret = await store.write(accounts.create_key, account.id)
+        return secret
+
+
 def check(batch, said, found, answers):
     """One result for each request, byte for byte one that the upstream gave for it."""
     total = len(batch.prompts)
@@ -131,10 +148,10 @@ def start(
     max_batches=100,
     max_requests=1_000_000,
 ):
-    """Start a model server and so many daemons."""
+    """Start a model server and so many daemons, all at once: the first to come migrates the database."""
     upstream = ModelServerProcess(delay=delay, jitter=0.3)
     processes.append(upstream)
-    fleet = Fleet(upstream, [], concurrency, processes)
+    fleet = Fleet(storage, upstream, [], concurrency, processes)
     for index in range(count):
         home = folder / f"daemon-{index}"
         home.mkdir()
@@ -146,7 +163,9 @@ def start(
             max_batches=max_batches,
             max_requests=max_requests,
         )
-        daemon = kind(home, config)
+        daemon = kind(home, config, wait=False)
         processes.append(daemon)
         fleet.daemons.append(daemon)
+    for daemon in fleet.daemons:
+        daemon.wait_ready()
     return fleet
