@@ -210,8 +210,9 @@ class TestReload:
             upstreams[A].behaviour = after(0.001)  # so fast that a stock is held
             batch_id = await w.submit(owner, 9000)
             with trio.fail_after(1):
-                while not w.scheduler.pools["m"].stock or not upstreams[A].asked:
-                    await trio.sleep(0.0011)  # noqa: ASYNC110  # the stock is the pool's own affair: it tells nobody
+                # The stock is the pool's own affair: it tells nobody.
+                while not w.scheduler.pools["m"].stock or not upstreams[A].asked:  # noqa: ASYNC110
+                    await trio.sleep(0.0011)
             await w.reload(ACCESS + model("stays", B))
             batch = await w.until(owner, batch_id, seconds=60)
             assert batch.status == "completed"
