@@ -30,8 +30,8 @@ _SESSION = {
     "application_name": "fibatchd",
     "default_transaction_isolation": "read committed",  # what the scripts' row locks are written for
     "jit": "off",  # all statements are short; compiling them costs more than it saves
-    # A daemon that is stopped in mid-transaction must not hold rows against the others for long.
-    "idle_in_transaction_session_timeout": "10s",
+    # A daemon that is stopped in mid-transaction must not hold rows against the others for long: they wait meanwhile.
+    "idle_in_transaction_session_timeout": "3s",
     # A backend that waits for a lock notices that its daemon is gone (PostgreSQL 14 and later).
     "client_connection_check_interval": "5s",
     "tcp_keepalives_idle": "30",

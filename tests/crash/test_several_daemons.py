@@ -137,22 +137,25 @@ def says_so(daemon, key):
 # Daemons that stop
 
 
-def until_logged(daemon, *events):
+def until_logged(daemons, event):
+    """Wait until one of the daemons has logged an event."""
     deadline = time.monotonic() + 20
-    while missing := set(events) - {line["event"] for line in daemon.log_lines()}:
-        assert time.monotonic() < deadline, missing
+    while not any(line["event"] == event for daemon in daemons for line in daemon.log_lines()):
+        assert time.monotonic() < deadline, event
         time.sleep(0.1)
 
 
 def stop_one(fleet, *, requests, seconds):
-    """SIGSTOP a daemon in mid-run, for so long, then let it go on."""
+    """SIGSTOP a daemon in mid-run, for so long, and until others have taken over; then let it go on."""
     create_four(fleet, requests)
     until_asked(fleet, requests // 10)
     fleet[1].signal(signal.SIGSTOP)
     time.sleep(seconds)  # the daemon is to miss this very time
+    until_logged([fleet[0], fleet[2]], "took over from a daemon that is gone")
     fleet[1].signal(signal.SIGCONT)
     said = fleet.finish(timeout=300)
-    until_logged(fleet[1], "leases were lost to another daemon", "results refused: their leases were lost")
+    until_logged([fleet[1]], "leases were lost to another daemon")
+    until_logged([fleet[1]], "results refused: their leases were lost")
     assert sum(batch["cost_unknown_attempts"] for batch in said) >= 1
 
 
