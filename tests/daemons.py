@@ -90,7 +90,11 @@ class DaemonProcess(Process):
         self.env = env or {}
         super().__init__(*self.command("serve"), env=self.env, log=folder / "daemon.log")
         if wait:
-            self.wait_ready()
+            try:
+                self.wait_ready()
+            except BaseException:
+                self.close()
+                raise
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "fibatchd", *words, "--config", str(self.config)]
