@@ -36,6 +36,7 @@ class Lease:
         self._context = context
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._lock = trio.Lock()
+        self._soon = trio.Event()
         self._good_until = -math.inf  # by trio's clock: the database's deadline is later
         self._in_touch_since = math.inf
 
@@ -55,18 +56,24 @@ class Lease:
         """Renew until cancelled."""
         task_status.started()
         while True:
-            await trio.sleep(RENEW_SHARED_S if self._context.store.shared else RENEW_S)
+            with trio.move_on_after(RENEW_SHARED_S if self._context.store.shared else RENEW_S):
+                await self._soon.wait()
+            self._soon = trio.Event()
             try:
                 await self.renew()
             except StoreUnavailable as error:
                 log.warning("leases cannot be renewed", error=str(error))
+
+    def renew_soon(self) -> None:
+        """The configuration changed: let the other daemons know which models there are now."""
+        self._soon.set()
 
     async def renew(self) -> None:
         """Renew all leases, or register anew where others have taken over. Raises StoreUnavailable."""
         load = self._context.load
         async with self._lock:
             began = trio.current_time()
-            peers = await self._context.store.write(leases.renew, self.daemon, load.own())
+            peers = await self._context.store.write(leases.renew, self.daemon, load.own(), self._models())
             load.set_peers(peers.interactive)
             if peers.held:
                 self._note_renewal(began)
@@ -107,8 +114,11 @@ class Lease:
 
     async def _register(self) -> None:
         began = trio.current_time()
-        self.daemon = await self._context.store.write(leases.register, self._name)
+        self.daemon = await self._context.store.write(leases.register, self._name, self._models())
         self._note_renewal(began)
+
+    def _models(self) -> list[str]:
+        return [model.id for model in self._context.config.models]
 
     def _note_renewal(self, began: float) -> None:
         if began >= self._good_until - leases.LEASE_S + GRACE_S:

@@ -85,6 +85,7 @@ class Scheduler:
         """The configuration changed: start pools for new models, and let all look again."""
         if self._claiming is None:
             return  # it will be read when it starts
+        self.lease.renew_soon()
         for model in self.context.config.models:
             self.pool(model.id)
         for pool in self.pools.values():

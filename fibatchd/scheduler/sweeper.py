@@ -9,7 +9,7 @@ import trio
 from fibatchd.context import Context
 from fibatchd.errors import StoreUnavailable
 from fibatchd.scheduler.attempt import MODEL_GONE
-from fibatchd.store import admission, ending, sweeps
+from fibatchd.store import admission, ending, leases, sweeps
 from fibatchd.store.jobs import Job, done
 
 log = structlog.get_logger()
@@ -82,10 +82,20 @@ async def fail_owner(context: Context, batch_id: str, why: str) -> None:
 
 async def fail_lane(context: Context, lane: int) -> None:
     """Fail what is queued in a lane whose model is gone, a chunk at a time."""
+    if context.store.shared and await _is_elsewhere(context, lane):
+        return
     failed = 0
     while count := await context.store.write(sweeps.fail_lane, lane, MODEL_GONE, ROWS_AT_ONCE, context.policy):
         failed += count
     log.warning("requests failed: their model is gone", lane=lane, count=failed)
+
+
+async def _is_elsewhere(context: Context, lane: int) -> bool:
+    """Whether a lane's model is one that this daemon lacks and another has: its configuration is older, or newer."""
+    model = await context.store.read(sweeps.model_of, lane)
+    if model is None or context.config.find_model(model) is not None:
+        return False
+    return await context.store.read(leases.others_have, model, context.daemon())
 
 
 async def purge(context: Context, job: Job) -> None:

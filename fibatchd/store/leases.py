@@ -4,6 +4,7 @@ A running request and a job in hand name a daemon's row, and that row holds the 
 with one statement, and an id is never used again, which makes it the epoch that a late result is refused by.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -23,12 +24,13 @@ TAKE_OVER_CHUNK = 500
 LOST_MESSAGE = "The server that ran the request stopped before its answer was recorded"
 
 
-def register(name: str) -> Script[int]:
-    """Begin to hold leases: return this daemon's id, larger than any before."""
+def register(name: str, models: Sequence[str] = ()) -> Script[int]:
+    """Begin to hold leases, and publish which models this daemon has; return its id, larger than any before."""
     ((daemon,),) = yield Query("UPDATE sequences SET next = next + 1 WHERE name = 'daemons' RETURNING next - 1")
     ((now,),) = yield NOW
     yield Query(
-        "INSERT INTO daemons (id, name, started_at, deadline) VALUES (?, ?, ?, ?)", (daemon, name, now, now + LEASE_S)
+        "INSERT INTO daemons (id, name, started_at, deadline, models) VALUES (?, ?, ?, ?, ?)",
+        (daemon, name, now, now + LEASE_S, _json(models)),
     )
     return int(daemon)
 
@@ -41,16 +43,16 @@ class Peers:
     interactive: dict[str, int]
 
 
-def renew(daemon: int, interactive: dict[str, int]) -> Script[Peers]:
-    """Renew all leases of this daemon, and publish its interactive requests in flight by model.
+def renew(daemon: int, interactive: Mapping[str, int], models: Sequence[str] = ()) -> Script[Peers]:
+    """Renew all leases of this daemon, and publish its interactive requests in flight by model, and which models it has.
 
     They may be past their deadline, for until another daemon takes them over nobody else runs what they are for: so an
     outage of the database, however long, costs no attempt.
     """
     ((now,),) = yield NOW
     rows = yield Query(
-        "UPDATE daemons SET deadline = ?, interactive = ? WHERE id = ? AND deadline > 0 RETURNING id",
-        (now + LEASE_S, msgspec.json.encode(interactive).decode(), daemon),
+        "UPDATE daemons SET deadline = ?, interactive = ?, models = ? WHERE id = ? AND deadline > 0 RETURNING id",
+        (now + LEASE_S, _json(interactive), _json(models), daemon),
     )
     others = yield Query("SELECT interactive FROM daemons WHERE id <> ? AND deadline > ?", (daemon, now))
     total: dict[str, int] = {}
@@ -58,6 +60,17 @@ def renew(daemon: int, interactive: dict[str, int]) -> Script[Peers]:
         for model, count in msgspec.json.decode(text, type=dict[str, int]).items():
             total[model] = total.get(model, 0) + count
     return Peers(bool(rows), total)
+
+
+def others_have(model: str, daemon: int) -> Script[bool]:
+    """Whether a model is in the configuration of another daemon, one that lives."""
+    ((now,),) = yield NOW
+    rows = yield Query("SELECT models FROM daemons WHERE id <> ? AND deadline > ?", (daemon, now))
+    return any(model in msgspec.json.decode(text, type=list[str]) for (text,) in rows)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def lost_daemons(*, all_of_them: bool = False) -> Script[list[int]]:

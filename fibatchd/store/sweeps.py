@@ -5,7 +5,7 @@ from fibatchd.domain.requests import Failure
 from fibatchd.store.admission import remove_requests
 from fibatchd.store.batches import discard
 from fibatchd.store.ending import COLUMNS, Policy, finish_if_done
-from fibatchd.store.interface import NOW, Query, Script
+from fibatchd.store.interface import NOW, Query, Script, one
 
 
 def due_to_expire(limit: int) -> Script[list[str]]:
@@ -93,6 +93,12 @@ def forget_keys(limit: int) -> Script[int]:
         (now, limit),
     )
     return len(rows)
+
+
+def model_of(lane: int) -> Script[str | None]:
+    """Return the model of a lane, None where there is no such lane."""
+    row = one((yield Query("SELECT model FROM lanes WHERE id = ?", (lane,))))
+    return row[0] if row else None
 
 
 def fail_lane(lane: int, failure: Failure, limit: int, policy: Policy) -> Script[int]:

@@ -193,3 +193,15 @@ async def test_jobs_that_a_daemon_does_not_know_of_are_given_back(store, clock):
     assert await store.write(jobs.holds, known)
     assert [(await store.write(jobs.take, "k", worker)).attempts for _ in range(2)] == [1, 1]
     assert await store.write(jobs.take, "k", worker) is None
+
+
+async def test_a_model_is_known_while_a_daemon_that_lives_has_it(store, clock):
+    one, two = await store.write(leases.register, "one", ["m"]), await daemon(store, "two")
+    assert await store.read(leases.others_have, "m", two)
+    assert not await store.read(leases.others_have, "m", one)
+    assert not await store.read(leases.others_have, "n", two)
+    await store.write(leases.renew, one, {}, ["n"])
+    assert not await store.read(leases.others_have, "m", two)
+    assert await store.read(leases.others_have, "n", two)
+    clock.advance(leases.LEASE_S)
+    assert not await store.read(leases.others_have, "n", two)

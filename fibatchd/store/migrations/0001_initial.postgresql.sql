@@ -156,6 +156,7 @@ CREATE TABLE daemons (
     name TEXT NOT NULL,
     started_at DOUBLE PRECISION NOT NULL,
     deadline DOUBLE PRECISION NOT NULL,
+    models TEXT NOT NULL DEFAULT '[]',
     interactive TEXT NOT NULL DEFAULT '{}'
 );
 

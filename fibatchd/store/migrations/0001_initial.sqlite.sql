@@ -152,6 +152,7 @@ CREATE TABLE daemons (
     name TEXT NOT NULL,
     started_at REAL NOT NULL,
     deadline REAL NOT NULL,
+    models TEXT NOT NULL DEFAULT '[]',
     interactive TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 
