@@ -3,15 +3,16 @@ nonce, a log of all it was asked, and faults by rule.
 
     python model_server.py [--port 0] [--delay 0.1] [--jitter 0.2]      prints its port
 
-POST /control   {"rules": [{"match": text, "times": n, "action": {…}}], "delay": s}; replaces what was set
+POST /control   {"rules": [{"match": text, "times": n, "action": {…}}], "delay": s, "others": n}; replaces what was set
 GET  /log       [{"n", "at", "path", "model", "content", "action", "answer"}]
 GET  /stats     {"in_flight": {model: n}, "max_in_flight": {model: n}, "asked": n}
+GET  /metrics   as vLLM's: the requests in flight, and those of `others`
 
 A request is in flight from its arrival until its answer is ready, or its client's connection is gone, which is noticed at
 once.
 
-An action is one of: {"status": 503, "headers": {…}, "body": text}, {"close": "before" | "head" | "half"},
-{"body": text} (with status 200), {"hang": true}, {"delay": s}. A rule matches where its text occurs in the model's name
+An action is one of: {"status": 503, "headers": {…}, "body": text}, {"close": "before" | "reset" | "head" | "half"},
+{"body": text} (with status 200), {"big": characters}, {"hang": true}, {"delay": s}. A rule matches where its text occurs in the model's name
 or the last message.
 """
 
@@ -21,6 +22,7 @@ import math
 import random
 import re
 import socket
+import struct
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -36,6 +38,7 @@ class ModelServer:
     def __init__(self, delay: float, jitter: float) -> None:
         self.delay = delay
         self.jitter = jitter
+        self.others = 0
         self.rules: list[dict[str, Any]] = []
         self.log: list[dict[str, Any]] = []
         self.in_flight: Counter[str] = Counter()
@@ -71,7 +74,14 @@ class ModelServer:
             given = json.loads(body)
             self.rules = given.get("rules", self.rules)
             self.delay = given.get("delay", self.delay)
+            self.others = given.get("others", self.others)
             await send(stream, 200, b"{}")
+        elif path == "/metrics":
+            count = self.in_flight.total() + self.others
+            page = (
+                f'vllm:num_requests_running{{model_name="m"}} {count}\nvllm:num_requests_waiting{{model_name="m"}} 0\n'
+            )
+            await send(stream, 200, page.encode(), {"content-type": "text/plain"})
         elif path == "/log":
             await send(stream, 200, json.dumps(self.log).encode())
         elif path == "/stats":
@@ -116,6 +126,9 @@ class ModelServer:
         self, stream: trio.SocketStream, request: Any, content: str, action: dict[str, Any], entry: Any
     ) -> bool:
         if action.get("close") == "before":
+            return False
+        if action.get("close") == "reset":
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return False
         body = json.dumps(completion(request["model"], content, entry["n"])).encode()
         if entry["path"].endswith("/rerank"):
