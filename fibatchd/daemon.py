@@ -242,18 +242,19 @@ class Daemon:
     async def _reload(self) -> None:
         self._manager.reloading()
         try:
-            fresh = read_config(self._config_path, self._plugins)
+            # In a thread: a long file takes longer to check than the loop may be held.
+            fresh = await trio.to_thread.run_sync(read_config, self._config_path, self._plugins)
             check_endpoints(fresh, self._context.endpoints)
             settings, ignored = config.reload(self._context.config, fresh)
             if self._tls is not None:
                 self._tls.reload()
+            await self._context.executor.fleet.update(settings)
         except (ConfigError, OSError) as error:
             logger.error("reload failed, the old configuration stays", problems=str(error).splitlines())
             self._reloaded = False
         else:
             self._context.config = settings
             self._context.executor.retry_after_cap_s = settings.batches.retry_after_cap_s
-            await self._context.executor.fleet.update(settings)
             log.configure(settings.log)
             self._scheduler.refresh()
             logger.info("reloaded", ignored=ignored, models=[model.id for model in settings.models])

@@ -48,8 +48,10 @@ class Fleet:
                 yield model_id, member
 
     async def update(self, config: Config) -> None:
-        """Follow a new configuration; members that are gone finish what runs on them."""
+        """Follow a new configuration; members that are gone finish what runs on them. OSError, and then nothing has changed:
+        a file of certificates cannot be used."""
         fresh: dict[str, list[Member]] = {}
+        retired: list[Member] = []
         for model in config.models:
             old = list(self._members.get(model.id, ()))
             fresh[model.id] = []
@@ -61,11 +63,12 @@ class Fleet:
                 else:
                     old.remove(kept)
                 fresh[model.id].append(kept)
-            self._retired += old
+            retired += old
         for model_id, members in self._members.items():
             if model_id not in fresh:
-                self._retired += members
+                retired += members
         self._members = fresh
+        self._retired += retired
         for member in self._retired:
             await member.client.aclose()
         self._retired = [member for member in self._retired if member.replica.in_flight]
