@@ -10,6 +10,7 @@ import trio
 
 from fibatchd.context import Context
 from fibatchd.errors import StoreUnavailable
+from fibatchd.scheduler.hooks import end_anyway
 from fibatchd.store import leases
 
 log = structlog.get_logger()
@@ -127,4 +128,4 @@ class Lease:
 
     async def _take_over_some(self, daemon: int) -> int:
         context = self._context
-        return await context.store.write(leases.take_over, daemon, context.config.batches.max_attempts, context.policy)
+        return await end_anyway(context, leases.take_over, daemon, context.config.batches.max_attempts)

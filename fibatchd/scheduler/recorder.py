@@ -11,9 +11,10 @@ import trio
 
 from fibatchd.context import Context
 from fibatchd.domain.requests import Claimed, Failure, Outcome
-from fibatchd.errors import StoreError, StoreUnavailable
+from fibatchd.errors import StoreUnavailable
 from fibatchd.metrics import Distribution
 from fibatchd.scheduler.failures import Failures
+from fibatchd.scheduler.hooks import end_anyway
 from fibatchd.store.record import record
 from fibatchd.store.spending import BATCH
 
@@ -85,13 +86,17 @@ class Recorder:
         wait = RETRY_FIRST_S
         while True:
             try:
-                accepted = await self._context.store.write(record, group, self._context.policy)
+                if len(group) == 1:
+                    accepted = await end_anyway(self._context, record, group)
+                else:
+                    accepted = await self._context.store.write(record, group, self._context.policy)
             except StoreUnavailable as error:
                 log.warning("outcomes wait for the store", count=len(self._pending), error=str(error))
                 await trio.sleep(wait)
                 wait = min(wait * 2, RETRY_CAP_S)
-            except StoreError:
-                # One outcome that the store refuses must not hold up all others: find it by writing each alone.
+            except Exception:
+                # One outcome that the store refuses, or whose batch a plugin cannot let end, must not hold up all others:
+                # find it by writing each alone.
                 if len(group) > 1:
                     for outcome in group:
                         await self._write([outcome])

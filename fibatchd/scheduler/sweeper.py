@@ -1,7 +1,8 @@
 """The housekeeping: completion windows, owners that are gone, retention, leftovers. Every step may be repeated, on any
 daemon, at any time."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import structlog
 import trio
@@ -9,6 +10,7 @@ import trio
 from fibatchd.context import Context
 from fibatchd.errors import StoreUnavailable
 from fibatchd.scheduler.attempt import MODEL_GONE
+from fibatchd.scheduler.hooks import end_anyway
 from fibatchd.store import admission, ending, leases, sweeps
 from fibatchd.store.jobs import Job, done
 
@@ -27,6 +29,7 @@ class Sweeper:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._begun = False
+        self._skipped: dict[str, float] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Sweep until cancelled."""
@@ -49,20 +52,39 @@ class Sweeper:
             await trio.sleep(SWEEP_S)
 
     async def _expire(self) -> None:
-        store, policy = self._context.store, self._context.policy
-        for batch_id in await store.read(sweeps.due_to_expire, BATCHES_AT_ONCE):
-            await store.write(ending.expire, batch_id, policy)
-            log.info("completion window closed", batch=batch_id)
+        for batch_id in self._not_skipped(await self._context.store.read(sweeps.due_to_expire, BATCHES_AT_ONCE)):
+            with self._alone(batch_id):
+                await end_anyway(self._context, ending.expire, batch_id)
+                log.info("completion window closed", batch=batch_id)
 
     async def _fail_owners(self) -> None:
-        for batch_id in await self._context.store.read(sweeps.owners_gone, BATCHES_AT_ONCE):
-            await fail_owner(self._context, batch_id, "The key or account that created the batch is no longer valid")
+        for batch_id in self._not_skipped(await self._context.store.read(sweeps.owners_gone, BATCHES_AT_ONCE)):
+            with self._alone(batch_id):
+                await fail_owner(
+                    self._context, batch_id, "The key or account that created the batch is no longer valid"
+                )
 
     async def _delete(self) -> None:
-        store, policy = self._context.store, self._context.policy
-        for batch_id in await store.read(sweeps.due_to_delete, BATCHES_AT_ONCE):
-            await store.write(sweeps.delete_ended, batch_id, policy)
-            log.info("batch deleted, its retention is over", batch=batch_id)
+        for batch_id in self._not_skipped(await self._context.store.read(sweeps.due_to_delete, BATCHES_AT_ONCE)):
+            with self._alone(batch_id):
+                await end_anyway(self._context, sweeps.delete_ended, batch_id)
+                log.info("batch deleted, its retention is over", batch=batch_id)
+
+    def _not_skipped(self, batch_ids: list[str]) -> list[str]:
+        now = trio.current_time()
+        self._skipped = {batch_id: until for batch_id, until in self._skipped.items() if until > now}
+        return [batch_id for batch_id in batch_ids if batch_id not in self._skipped]
+
+    @contextmanager
+    def _alone(self, batch_id: str) -> Iterator[None]:
+        """Keep what is wrong with one batch from the others: it is logged, and left alone for a while."""
+        try:
+            yield
+        except StoreUnavailable:
+            raise
+        except Exception:
+            log.exception("housekeeping of a batch failed", batch=batch_id, again_in=SELDOM_S)
+            self._skipped[batch_id] = trio.current_time() + SELDOM_S
 
     async def _forget_keys(self) -> None:
         while await self._context.store.write(sweeps.forget_keys, ROWS_AT_ONCE):
@@ -76,7 +98,7 @@ class Sweeper:
 
 async def fail_owner(context: Context, batch_id: str, why: str) -> None:
     """End a batch whose key or account is no longer valid."""
-    if await context.store.write(ending.fail, batch_id, "owner_unauthorized", why, context.policy):
+    if await end_anyway(context, ending.fail, batch_id, "owner_unauthorized", why):
         log.warning("batch failed: its owner is no longer valid", batch=batch_id, reason=why)
 
 
@@ -85,7 +107,7 @@ async def fail_lane(context: Context, lane: int) -> None:
     if context.store.shared and await _is_elsewhere(context, lane):
         return
     failed = 0
-    while count := await context.store.write(sweeps.fail_lane, lane, MODEL_GONE, ROWS_AT_ONCE, context.policy):
+    while count := await end_anyway(context, sweeps.fail_lane, lane, MODEL_GONE, ROWS_AT_ONCE):
         failed += count
     log.warning("requests failed: their model is gone", lane=lane, count=failed)
 
