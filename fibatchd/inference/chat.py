@@ -124,6 +124,8 @@ class ChatStream(StreamEditor):
         return b"data: " + msgspec.json.encode(error) + b"\n\n"
 
     def _edited(self, event: bytes) -> bytes:
+        if self._done:
+            return b""  # what a server says after its last word is for nobody
         data = self._events.data(event)
         if data is None:
             return event  # a comment, such as a keep-alive
@@ -131,17 +133,24 @@ class ChatStream(StreamEditor):
             self._done = True
             return event
         try:
-            chunk = rawjson.split_object(data)
+            chunk = rawjson.read_object(data)
         except InvalidJson:
             raise BrokenReply("an event of the stream is not a JSON object") from None
-        if (usage := read_usage(chunk.get("usage"))) is not None:
-            self.usage = usage
+        if not _is_null(chunk.get("error")):
+            # What it says may name what is the operator's: the client is told in our words.
+            raise BrokenReply("the server failed in mid-stream")
+        if not _is_null(chunk.get("usage")):
+            self.usage = read_usage(chunk["usage"]) or self.usage
             if not self._usage_asked and _is_empty(chunk.get("choices")):
                 return b""
         if "model" not in chunk:
             return event
         renamed = rawjson.replace_member(data, "model", self._model)
         return event.replace(data, renamed, 1) if data in event else b"data: " + rawjson.jsonl_line(renamed) + b"\n\n"
+
+
+def _is_null(raw: msgspec.Raw | None) -> bool:
+    return raw is None or bytes(raw) == b"null"
 
 
 def _is_empty(choices: msgspec.Raw | None) -> bool:

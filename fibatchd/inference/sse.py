@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\r\n\n|\n\r\n")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DATA = re.compile(rb"^data(?:: ?(.*))?$", re.MULTILINE)
 
 
@@ -13,13 +14,14 @@ class EventSplitter:
     def __init__(self) -> None:
         self._held = bytearray()
         self._searched = 0
+        self._mark = _BYTE_ORDER_MARK
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Give the events that are complete with this chunk."""
         self._held += chunk
         start = 0
         while (match := _END.search(self._held, max(start, self._searched - 3))) is not None:
-            yield bytes(self._held[start : match.end()])
+            yield self._unmarked(bytes(self._held[start : match.end()]))
             start = self._searched = match.end()
         del self._held[:start]
         self._searched = len(self._held)
@@ -27,8 +29,13 @@ class EventSplitter:
     def close(self) -> Iterator[bytes]:
         """The stream ended: give what is left, as an event whose blank line is missing."""
         if self._held.strip():
-            yield bytes(self._held)
+            yield self._unmarked(bytes(self._held))
         self._held.clear()
+
+    def _unmarked(self, event: bytes) -> bytes:
+        """Take the byte order mark off that the standard allows before the first event."""
+        mark, self._mark = self._mark, b""
+        return event.removeprefix(mark)
 
     @staticmethod
     def data(event: bytes) -> bytes | None:
