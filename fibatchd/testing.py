@@ -7,6 +7,7 @@ StoreError from the store) that names the hook and what is wrong.
 import importlib.metadata
 import inspect
 import json
+import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ from fibatchd.config import Config
 from fibatchd.context import Context
 from fibatchd.daemon import compose
 from fibatchd.inference.endpoint import Endpoint, Problem
+from fibatchd.metrics import Metric
 from fibatchd.plugin_loader import Plugins
 from fibatchd.store import moving
 from fibatchd.store.migrate import Migration
@@ -54,7 +56,7 @@ async def plugin_context(
 
 
 async def check_plugin(plugin: object, name: str, settings: Config | None = None) -> None:
-    """Check all that a plugin implements: hooks, schemas, migrations, endpoints, routes, services, commands."""
+    """Check all that a plugin implements: hooks, schemas, migrations, endpoints, routes, services, metrics, commands."""
     async with plugin_context(plugin, name, settings) as (plugins, context):
         implemented = {
             caller.name for caller in plugins.manager.get_hookcallers(plugins.manager.get_plugin(name)) or ()
@@ -73,6 +75,8 @@ async def check_plugin(plugin: object, name: str, settings: Config | None = None
             json.dumps(shape(404, "nothing here", None, None, "req_0"))
         for service in _of(plugins, name, "fibatchd_services", [], context):
             await check_service(service)
+        for metric in context.metrics:
+            check_metric(metric)
         for command in _of(plugins, name, "fibatchd_commands", []):
             assert isinstance(command, click.Command), "fibatchd_commands: not a click command"
             assert command.help, f"the command {command.name} has no help text"
@@ -99,6 +103,16 @@ async def check_service(service: Any) -> None:
             await nursery.start(service.run)
         assert not starting.cancelled_caught, f"{service.name}: did not call task_status.started() in {START_S} s"
         nursery.cancel_scope.cancel()
+
+
+def check_metric(metric: Metric) -> None:
+    """Check that a metric is named as Prometheus wants it, says what it is, and can be read."""
+    assert re.fullmatch(r"fibatchd(_[a-z0-9]+){2,}", metric.name), f"{metric.name}: begin with fibatchd_ and your plugin"
+    assert metric.name.endswith("_total") == (metric.kind == "counter"), f"{metric.name}: counters end in _total"
+    assert metric.help, f"{metric.name}: no help"
+    for labels in metric.read():
+        assert len(labels) == len(metric.labels), f"{metric.name}: {labels} are not the values of {metric.labels}"
+    metric.family()
 
 
 def _check_settings(schema: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from fibatchd.domain.requests import Failure, Outcome, Usage
 from fibatchd.inference.execute import Attempt
 from fibatchd.inference.tally import Tally
 from fibatchd.metrics import Distribution, Metric, Page, distributions
+from fibatchd.testing import check_metric
 from fibatchd.web.traffic import Traffic
 
 
@@ -104,3 +105,20 @@ def test_what_clients_make_up_makes_no_labels():
     traffic.count("GET", "/v1/batches/<batch_id>", 200, 0.1)
     assert traffic.requests == {("other", "other", "405"): 100, ("GET", "/v1/batches/<batch_id>", "200"): 1}
     assert set(traffic.seconds) == {("other",), ("/v1/batches/<batch_id>",)}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Metric("requests_total", "X.", "counter", (), dict),
+        Metric("fibatchd_mine_requests", "X.", "counter", (), dict),
+        Metric("fibatchd_mine_total", "X.", "gauge", (), dict),
+        Metric("fibatchd_mine_up", "", "gauge", (), dict),
+        Metric("fibatchd_mine_up", "X.", "gauge", ("model",), lambda: {(): 1}),
+        Metric("fibatchd_mine_seconds", "X.", "histogram", (), lambda: {(): 1}),
+    ],
+)
+def test_what_authors_of_plugins_get_wrong(wrong):
+    check_metric(Metric("fibatchd_mine_requests_total", "X.", "counter", ("model",), lambda: {("m",): 1}))
+    with pytest.raises(AssertionError):
+        check_metric(wrong)
