@@ -3,7 +3,6 @@
 import pytest
 from api import chat, failure, success
 
-from fibatchd.ids import new_id
 from fibatchd.money import PICO
 from fibatchd.store import ending
 
@@ -197,7 +196,7 @@ class TestList:
     [
         "x",
         "batch_" + "0" * 32,
-        new_id("msgbatch_"),
+        "msgbatch_" + "0" * 32,
         "batch_%00",
         "batch_" + "%27" * 32,
         "%F0%9F%98%80",

@@ -108,7 +108,7 @@ def environment(count: int, names: str = "", pid: int | None = None) -> dict[str
     return {"LISTEN_PID": str(pid or os.getpid()), "LISTEN_FDS": str(count), "LISTEN_FDNAMES": names, "HOME": "/"}
 
 
-@pytest.mark.parametrize("pid", [None, os.getppid()])
+@pytest.mark.parametrize("pid", [None, os.getppid()], ids=["its own", "its parent's"])
 def test_inherited_descriptors_are_taken_once(pid: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[tuple[int, bool]] = []
     monkeypatch.setattr(os, "set_inheritable", lambda fd, inheritable: closed.append((fd, inheritable)))
