@@ -104,7 +104,10 @@ class Recorder:
                 log.exception("an outcome cannot be stored", request=group[0].claimed.number)
                 if group[0].failure == UNSTORABLE:
                     return
-                group = [replace(group[0], answer=None, failure=UNSTORABLE, retry_in=None, sent=True)]
+                # Without its counts, too: they may be what cannot be stored.
+                group = [
+                    replace(group[0], answer=None, failure=UNSTORABLE, retry_in=None, usage=None, cost=None, sent=True)
+                ]
             else:
                 if accepted < len(group):
                     log.warning("results refused: their leases were lost", count=len(group) - accepted)
