@@ -88,6 +88,8 @@ class DaemonProcess(Process):
         self.config.write_text(head + config)
         self.base = f"http://127.0.0.1:{self.port}"
         self.env = env or {}
+        self.keys: list[str] = []
+        """Keys that were made here: its log must not hold one."""
         super().__init__(*self.command("serve"), env=self.env, log=folder / "daemon.log")
         if wait:
             try:
@@ -139,7 +141,9 @@ class DaemonProcess(Process):
         return done.stdout.strip()
 
     def new_key(self, tier: str = "internal") -> str:
-        return self.run("key", "create", self.run("account", "create", "test", "--tier", tier))
+        key = self.run("key", "create", self.run("account", "create", "test", "--tier", tier))
+        self.keys.append(key)
+        return key
 
     def client(self, key: str) -> httpx2.Client:
         return httpx2.Client(base_url=self.base, headers={"Authorization": f"Bearer {key}"}, timeout=120)
@@ -173,6 +177,9 @@ def closing_all() -> Iterator[list[Process]]:
     finally:
         for process in reversed(processes):
             process.close()
+    for process in processes:
+        if isinstance(process, DaemonProcess):
+            assert not [key for key in process.keys if key in process.output()], "a key is in the log"
 
 
 def chat(custom_id: str, content: str, model: str = "m", **more: Any) -> dict[str, Any]:

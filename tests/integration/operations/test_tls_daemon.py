@@ -42,6 +42,7 @@ class TlsDaemon(Process):
         self.config = folder / "fibatchd.toml"
         self.config.write_text(CONFIG.format(port=self.port, folder=folder))
         self.env = {}
+        self.keys = []
         super().__init__(sys.executable, "-m", "fibatchd", "serve", "--config", str(self.config), log=folder / "log")
         until(lambda: '"ready"' in self.output())
 
