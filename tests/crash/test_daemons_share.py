@@ -2,6 +2,7 @@
 way they give to interactive calls."""
 
 import json
+import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +44,8 @@ def undisturbed(fleet):
     for batch in fleet.batches:
         with fleet[0].client(batch.key) as client:
             client.post(f"/v1/batches/{batch.id}/cancel")
+    for batch in fleet.batches:
+        with fleet[0].client(batch.key) as client:
             finished(client, batch.id)
 
 
@@ -162,3 +165,27 @@ def test_places_that_others_do_not_use_are_there_at_once(fleet):
         with fleet[2].client(key) as client:
             client.post(f"/v1/batches/{fleet.batches[-1].id}/cancel").raise_for_status()
             finished(client, fleet.batches[-1].id)
+
+
+@pytest.mark.slow
+def test_a_model_that_one_daemon_has_is_not_gone_for_the_others(fleet):
+    """A model comes and goes by configurations that are read anew one after another."""
+    more = f'\n[[models]]\nid = "new"\nconcurrency = 4\n[[models.upstreams]]\nurl = "{fleet.upstream.url}/v1"\n'
+    before = fleet[1].config.read_text()
+    fleet[1].config.write_text(before + more)
+    fleet[1].signal(signal.SIGHUP)
+    key = fleet.new_key()
+    fleet.upstream.control(delay=0.5)
+    with fleet[1].client(key) as client:
+        seconds_until(lambda: "new" in [model["id"] for model in client.get("/v1/models").json()["data"]])
+        requests = [chat(f"q{n}", f"say {n}", "new") for n in range(100)]
+        first, second = [
+            client.post("/v1/batches", json={"requests": some}).raise_for_status().json()["id"]
+            for some in (requests[:20], requests)
+        ]
+        assert finished(client, first)["request_counts"] == {"total": 20, "completed": 20, "failed": 0}
+        fleet[1].config.write_text(before)
+        fleet[1].signal(signal.SIGHUP)
+        batch = finished(client, second)
+        assert batch["request_counts"]["failed"] > 0, "now it is gone for all"
+        assert sum(batch["request_counts"][how] for how in ("completed", "failed")) == 100

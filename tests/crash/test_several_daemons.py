@@ -26,7 +26,7 @@ def asked(fleet):
 
 def until_asked(fleet, count):
     while asked(fleet) < count:
-        time.sleep(0.02)  # another process' progress can only be polled
+        time.sleep(0.05)  # another process' progress can only be polled
 
 
 def ran_once(fleet):
@@ -162,7 +162,7 @@ def stop_one(fleet, *, requests, seconds):
 @pytest.mark.slow
 def test_a_daemon_that_was_stopped_has_its_late_results_refused(tmp_path, processes, empty_postgres):
     fleet = start(tmp_path, processes, empty_postgres)
-    stop_one(fleet, requests=5000, seconds=1.8 * LEASE_S)
+    stop_one(fleet, requests=4000, seconds=1.4 * LEASE_S)
 
 
 @pytest.mark.torture
@@ -176,8 +176,8 @@ def test_a_rolling_restart_under_load_loses_nothing(tmp_path, processes, empty_p
     fleet = start(tmp_path, processes, empty_postgres, delay=0.5)
     key = fleet.new_key()
     for index in range(3):
-        fleet.create(index - 1, key, 500)
-        until_asked(fleet, 500 * index + 100)
+        fleet.create(index - 1, key, 400)
+        until_asked(fleet, 400 * index + 100)
         assert fleet[index].terminate() == 0
         fleet.replace(index)
     ran_once(fleet)
