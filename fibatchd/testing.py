@@ -107,7 +107,9 @@ async def check_service(service: Any) -> None:
 
 def check_metric(metric: Metric) -> None:
     """Check that a metric is named as Prometheus wants it, says what it is, and can be read."""
-    assert re.fullmatch(r"fibatchd(_[a-z0-9]+){2,}", metric.name), f"{metric.name}: begin with fibatchd_ and your plugin"
+    assert re.fullmatch(r"fibatchd(_[a-z0-9]+){2,}", metric.name), (
+        f"{metric.name}: begin with fibatchd_ and your plugin"
+    )
     assert metric.name.endswith("_total") == (metric.kind == "counter"), f"{metric.name}: counters end in _total"
     assert metric.help, f"{metric.name}: no help"
     for labels in metric.read():
