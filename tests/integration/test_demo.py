@@ -36,9 +36,10 @@ def test_demo_twice(tmp_path):
 @pytest.mark.slow
 def test_demo_stays_until_it_is_interrupted(tmp_path):
     with socket.socket() as other:  # somebody may have the usual port already
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # also while an earlier test's connection lingers
         with contextlib.suppress(OSError):
             other.bind(("127.0.0.1", 8787))
-        other.listen()
+            other.listen()
         with started("demo", "--data-dir", tmp_path / "data") as process:
             told = []
             for line in process.stdout:
