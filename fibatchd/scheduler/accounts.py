@@ -26,11 +26,15 @@ class AccountLoad:
     def room(self, account_id: str, tier: str, wanted: int, asking: Waker) -> int:
         """Return how many of `wanted` more requests of an account may run; where not all, `asking` is woken when one of
         the account's ends."""
-        limits = self._config().tiers.get(tier)
-        room = (limits.batch_concurrency if limits else 0) - self._running[account_id]
-        if room < wanted:
+        left = self.left(account_id, tier)
+        if left < wanted:
             self._held_up.setdefault(account_id, set()).add(asking)
-        return min(wanted, max(0, room))
+        return min(wanted, left)
+
+    def left(self, account_id: str, tier: str) -> int:
+        """Return how many more of an account's requests may run."""
+        limits = self._config().tiers.get(tier)
+        return max(0, (limits.batch_concurrency if limits else 0) - self._running[account_id])
 
     def reserve(self, account_id: str, count: int = 1) -> None:
         """Count so many as running."""

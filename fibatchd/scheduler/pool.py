@@ -376,5 +376,5 @@ class Pool:
         for lane, candidate in self._lanes.items():
             if lane not in self._sleeping:
                 queued[candidate.account.id, candidate.account.tier] += candidate.queued
-        more = sum(self._accounts.room(*owner, count, self) for owner, count in queued.items())
+        more = sum(min(count, self._accounts.left(*owner)) for owner, count in queued.items())
         return len(self.running) + int(min(len(self.stock) + more, self._startable(now)[0]))
