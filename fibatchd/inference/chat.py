@@ -74,13 +74,12 @@ class ChatCompletions(Endpoint):
         sent = rawjson.replace_member(body, "model", msgspec.json.encode(route.upstream.model))
         if not stream:
             return Call(self.path, sent)
-        wanted = rawjson.split_object(sent).get("stream_options")
-        options_given = rawjson.decode(wanted) if wanted is not None else None
-        asked = bool(options_given and options_given.get("include_usage"))
+        given = rawjson.split_object(sent).get("stream_options")
+        options_sent = b"{}" if given is None or _is_null(given) else bytes(given)
+        wanted = rawjson.split_object(options_sent).get("include_usage")
+        asked = wanted is not None and rawjson.decode(wanted) is True
         if not asked:
-            with_usage = msgspec.json.encode((options_given or {}) | {"include_usage": True})
-            change = rawjson.add_member if wanted is None else rawjson.replace_member
-            sent = change(sent, "stream_options", with_usage)
+            sent = _with_member(sent, "stream_options", _with_member(options_sent, "include_usage", b"true"))
         return Call(self.path, sent, memo=asked)
 
     def reply(self, body: bytes, call: Call, route: Route) -> Reply:
@@ -147,6 +146,11 @@ class ChatStream(StreamEditor):
             return event
         renamed = rawjson.replace_member(data, "model", self._model)
         return event.replace(data, renamed, 1) if data in event else b"data: " + rawjson.jsonl_line(renamed) + b"\n\n"
+
+
+def _with_member(text: bytes, name: str, value: bytes) -> bytes:
+    change = rawjson.replace_member if name in rawjson.split_object(text) else rawjson.add_member
+    return change(text, name, value)
 
 
 def _is_null(raw: msgspec.Raw | None) -> bool:

@@ -2,7 +2,7 @@
 is reached, neither a provider's files nor the tools that a provider runs.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fibatchd.plugin_api import Problem
@@ -46,8 +46,7 @@ def _item(item: Mapping[str, Any], path: str) -> Iterator[Problem]:
     elif kind == "additional_tools":
         yield from _tools(item.get("tools"), f"{path}.tools")
     for name in ("content", "output"):
-        parts = item.get(name)
-        for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        for index, part in _objects(item.get(name)):
             yield from _part(part, f"{path}.{name}[{index}]")
 
 
@@ -58,8 +57,8 @@ def _part(part: Mapping[str, Any], path: str) -> Iterator[Problem]:
         yield _problem(f"{path}.file_id", "files cannot be given to a request; send the image as image_url")
 
 
-def _tools(tools: Sequence[Mapping[str, Any]] | None, path: str) -> Iterator[Problem]:
-    for index, tool in enumerate(tools or ()):
+def _tools(tools: object, path: str) -> Iterator[Problem]:
+    for index, tool in _objects(tools):
         if tool.get("type") == "namespace":
             yield from _tools(tool.get("tools"), f"{path}[{index}].tools")
         elif not _is_clients(tool):
@@ -74,6 +73,14 @@ def _is_clients(tool: Mapping[str, Any]) -> bool:
     if kind == "tool_search":
         return tool.get("execution") == "client"
     return kind in _CLIENTS_TOOLS
+
+
+def _objects(value: object) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Give the objects of an array, each with its index. The schema leaves open what is in items and tools of types that it
+    does not know, and there anything may stand where an array of objects belongs."""
+    for index, element in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(element, dict):
+            yield index, element
 
 
 def _problem(path: str, why: str) -> Problem:

@@ -80,3 +80,22 @@ def test_nothing_comes_behind_the_end():
 def test_what_is_no_json_breaks_the_stream(data):
     with pytest.raises(BrokenReply):
         editor().feed(b"data: %b\n\n" % data)
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        (None, b'{"include_usage":true}'),
+        (b"null", b'{"include_usage":true}'),
+        (b'{"x":"\\ud800", "n":123456789012345678901234567890, "f": 1.500}', None),
+        (b'{"include_usage": false,"x":1e5}', b'{"include_usage": true,"x":1e5}'),
+        (b'{"include_usage":null}', b'{"include_usage":true}'),
+        (b'{"include_usage" : true}', b'{"include_usage" : true}'),
+    ],
+)
+def test_usage_is_asked_for_and_the_other_options_stay_as_they_are_written(given, sent):
+    options = b"" if given is None else b',"stream_options":' + given
+    call = ChatCompletions().call(b'{"model":"public","stream":true%b}' % options, ROUTE, {}, stream=True)
+    sent = given[:-1] + b',"include_usage":true}' if sent is None else sent
+    assert call.body == b'{"model":"up","stream":true,"stream_options":%b}' % sent
+    assert call.memo is (given == sent)

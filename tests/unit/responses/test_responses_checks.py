@@ -156,3 +156,20 @@ def test_the_schema_is_valid_and_knows_every_documented_field():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert jsonschema_rs.meta.is_valid(SCHEMA)
     assert set(SCHEMA["properties"]) == set(get_type_hints(ResponseCreateParamsNonStreaming))
+
+
+ANYTHING = [None, 7, -0.0, True, "x", [7], [None], [[]], ["x"], {"a": 1}, [{"type": None}], [{"type": []}]]
+
+
+@pytest.mark.parametrize("anything", ANYTHING, ids=str)
+@pytest.mark.parametrize("member", ["content", "output", "tools"])
+@pytest.mark.parametrize("kind", ["unheard_of", "additional_tools", "reasoning"])
+def test_whatever_stands_in_items_of_types_that_the_schema_leaves_open_is_no_fault_of_ours(kind, member, anything):
+    for of in (NATIVE, TRANSLATED):
+        problem({"input": [{"type": kind, member: anything}]}, of)
+
+
+@pytest.mark.parametrize("anything", ANYTHING, ids=str)
+def test_whatever_stands_in_a_namespace_is_no_fault_of_ours(anything):
+    for of in (NATIVE, TRANSLATED):
+        problem({"tools": [{"type": "namespace", "tools": anything}]}, of)
