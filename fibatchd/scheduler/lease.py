@@ -88,11 +88,18 @@ class Lease:
         task_status.started()
         while True:
             try:
-                if not self._context.store.shared or trio.current_time() - self._in_touch_since >= GRACE_S:
+                if self._may_judge:
                     await self.take_over()
             except StoreUnavailable as error:
                 log.warning("lost leases cannot be taken over", error=str(error))
             await trio.sleep(TAKE_OVER_S)
+
+    @property
+    def _may_judge(self) -> bool:
+        """Whether a deadline that has passed means that its daemon is gone: the database was there for all to renew."""
+        now = trio.current_time()
+        renewed_at = self._good_until - leases.LEASE_S
+        return not self._context.store.shared or now - renewed_at < GRACE_S <= now - self._in_touch_since
 
     async def take_over(self, *, all_of_them: bool = False) -> None:
         """Queue again what lost daemons ran."""
