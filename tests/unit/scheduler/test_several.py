@@ -150,7 +150,7 @@ async def test_nothing_starts_past_the_lease_and_what_runs_is_recorded(world, cl
 
 
 async def test_what_was_claimed_ahead_does_not_start_past_the_lease(world, clock, monkeypatch):
-    async with world(ECHO.format(delay=0.05, model="")) as w:
+    async with world(ECHO.format(delay=0.07, model="")) as w:
         starts = []
         attempt = w.context.executor.attempt
 
@@ -165,7 +165,7 @@ async def test_what_was_claimed_ahead_does_not_start_past_the_lease(world, clock
         with broken(w.store, leases.renew):
             ((deadline,),) = await w.store.read(rows_of, "daemons", "deadline")
             await trio.sleep(2 * leases.LEASE_S)
-            assert deadline - 0.1 < max(starts) <= deadline
+            assert deadline - 0.1 < max(starts) < deadline
 
 
 def take_all(daemon, policy):
