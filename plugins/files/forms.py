@@ -58,7 +58,8 @@ def _found(parser: PushMultipartParser, data: bytes) -> Iterator[Part | bytes]:
             elif event is not None:
                 yield event
     except MultipartError as error:
-        raise malformed(str(error)) from None
+        # Behind the first argument there may be what a client wrote.
+        raise malformed(str(error.args[0])) from None
 
 
 def _close(parser: PushMultipartParser) -> None:

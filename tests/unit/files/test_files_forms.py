@@ -113,3 +113,11 @@ def test_the_pieces_given_are_bounded():
     found = run(sizes())
     assert sum(found) == 5_000_000
     assert max(found) <= 2 * 64 * 1024
+
+
+def test_a_refusal_does_not_quote_the_form():
+    content = b'--b\r\nContent-Disposition: form-data; name="file"; filename="private-\xe4"\r\n\r\n{}\r\n--b--\r\n'
+    with pytest.raises(ApiError) as refused:
+        read([content])
+    assert refused.value.status == 400
+    assert refused.value.message.endswith("Segment header failed to decode")
