@@ -36,6 +36,7 @@ STOCK_S = 0.02  # the stock lasts about so long, or as long as two claims where 
 STOCK_MAX_S = 0.5
 STOCK_MAX = 128
 CLAIM_MAX = 256  # requests of one claim: so long a transaction may hold up the others
+START_AT_ONCE = 32  # each takes some 0.1 ms until it waits for its answer, and the loop for all that start together
 CLAIM_S = 30.0  # a claim takes milliseconds; a stopping daemon does not wait longer for one
 CLOSED_KEPT = 256  # closed batches remembered: more than can close while one claim is under way
 CLAIM_WEIGHT = 0.2  # of the last claim among all in how long one takes
@@ -142,10 +143,9 @@ class Pool:
         try:
             while True:
                 self._wake = trio.Event()
-                self._start()
+                await self._start_all()
                 look_again = await self._claim_some()
-                await trio.lowlevel.checkpoint_if_cancelled()  # what was claimed meanwhile is given back, not started
-                self._start()
+                await self._start_all()
                 await until(self._wake, look_again)
         finally:
             self.drop_all()
@@ -179,14 +179,23 @@ class Pool:
 
     # Starting
 
-    def _start(self) -> None:
-        now = trio.current_time()
-        free, _ = self._free(now)
-        while self.stock and free >= 1:
+    async def _start_all(self) -> None:
+        """Start what may be started; others have the loop in between."""
+        await trio.lowlevel.checkpoint_if_cancelled()  # what a stopping pool has claimed is given back, not started
+        while self._start():
+            await trio.lowlevel.checkpoint()
+
+    def _start(self) -> bool:
+        """Start some; return whether there may be more to start."""
+        free, _ = self._free(trio.current_time())
+        for _ in range(START_AT_ONCE):
+            if not self.stock or free < 1:
+                return False
             claimed = self.stock.popleft()
             self.running[claimed] = trio.CancelScope()
             free -= 1
             self._attempts.start_soon(self._attempt, claimed)
+        return True
 
     async def _attempt(self, claimed: Claimed) -> None:
         outcome: Outcome | None = None
@@ -208,8 +217,8 @@ class Pool:
             self._unsent.note(now)
             if self._unsent.at(now) > UNSENT_MAX:  # the upstreams that can take it are out, and others are not
                 self._sleeping[outcome.claimed.lane] = now + LOOK_AGAIN_S
-        if self.stock:
-            self._start()
+        if self.stock and self._start():
+            self.wake()
         if len(self.stock) * 2 <= self._stock_wanted(now) or self._share.may_give_up(len(self.running)):
             self.wake()
 
