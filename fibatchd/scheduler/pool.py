@@ -25,7 +25,7 @@ from fibatchd.scheduler.places import Room, room_for
 from fibatchd.scheduler.rate import Rate
 from fibatchd.scheduler.recorder import Recorder
 from fibatchd.scheduler.share import Share
-from fibatchd.scheduler.turns import Turns
+from fibatchd.scheduler.turns import Turns, in_turns
 from fibatchd.store import claims, leases
 from fibatchd.store.claims import Candidate
 from fibatchd.upstream.balance import may_start
@@ -334,7 +334,7 @@ class Pool:
         finally:
             for account, count in (reserved - Counter(claimed.account_id for claimed in got)).items():
                 self._accounts.release(account, count)
-        self.stock.extend(got)
+        self.stock = deque(in_turns((*self.stock, *got)))
         for batch_id in {claimed.batch_id for claimed in got} & set(self._closed):
             self.drop(batch_id)
         self._note_dry(claim, now)

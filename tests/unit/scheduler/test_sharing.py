@@ -142,6 +142,22 @@ async def test_a_small_batch_behind_a_large_one_has_its_turn_at_once(world, cloc
         assert trio.current_time() - began < 1.2, "five rounds of four, of a tenth of a second"
 
 
+async def test_a_newcomer_does_not_wait_for_what_is_claimed_ahead(world, clock, upstreams):
+    async with world(ACCESS + model(concurrency=8)) as w:
+        upstreams[A].behaviour = after(0.002)
+        large, small = await w.account(), await w.account()
+        await w.submit(large, 9000, text="large")
+        await trio.sleep(1)
+        assert len(w.scheduler.pools["m"].stock) > 20
+        began = trio.current_time()
+        await w.submit(small, 4, text="small")
+        await trio.sleep(0.02)
+        asked = upstreams[A].between(began, trio.current_time())
+        last = max(n for n, prompt in enumerate(asked) if prompt.startswith("small"))
+        assert asked.count("small 3") == 1
+        assert last <= 16
+
+
 async def test_batches_that_were_stored_in_another_order_than_they_came_take_turns_all_the_same(
     world, clock, upstreams
 ):
