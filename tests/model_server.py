@@ -12,7 +12,7 @@ A request is in flight from its arrival until its answer is ready, or its client
 once.
 
 An action is one of: {"status": 503, "headers": {…}, "body": text}, {"close": "before" | "reset" | "head" | "half"},
-{"body": text} (with status 200), {"big": characters}, {"hang": true}, {"delay": s}. A rule matches where its text occurs in the model's name
+{"body": text} (with status 200), {"big": characters}, {"hang": true}, {"delay": s}, {"pause": s} (before each event). A rule matches where its text occurs in the model's name
 or the last message.
 """
 
@@ -147,12 +147,12 @@ class ModelServer:
         elif "body" not in action:
             body = json.dumps({"error": {"message": f"told to answer {status}", "type": "x", "code": None}}).encode()
         if request.get("stream") and status == 200:
-            await self.stream(stream, request["model"], content, entry["n"])
+            await self.stream(stream, request["model"], content, entry["n"], action.get("pause", 0.0))
         else:
             await send(stream, status, body, action.get("headers", {}))
         return True
 
-    async def stream(self, stream: trio.SocketStream, model: str, content: str, n: int) -> None:
+    async def stream(self, stream: trio.SocketStream, model: str, content: str, n: int, pause: float) -> None:
         await stream.send_all(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
         )
@@ -160,8 +160,9 @@ class ModelServer:
         common = {"id": whole["id"], "object": "chat.completion.chunk", "created": 1, "model": model}
         words = whole["choices"][0]["message"]["content"].split(" ")
         for word in words:
-            chunk = common | {"choices": [{"index": 0, "delta": {"content": word + " "}, "finish_reason": None}]}
-            await event(stream, json.dumps(chunk))
+            await trio.sleep(pause)
+            delta = {"choices": [{"index": 0, "delta": {"content": word + " "}, "finish_reason": None}]}
+            await event(stream, json.dumps(common | delta | {"sent_at": time.time()}))
         await event(stream, json.dumps(common | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
         await event(stream, json.dumps(common | {"choices": [], "usage": whole["usage"]}))
         await event(stream, "[DONE]")
