@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from fibatchd.config.settings import Config, Server
+from fibatchd.errors import ConfigError
 
 FIXED = (
     "server.listen",
@@ -21,8 +22,11 @@ FIXED = (
 def reload(old: Config, new: Config) -> tuple[Config, list[str]]:
     """The new configuration with the old one's fixed settings, and the settings whose change was ignored for that.
 
-    A certificate may be replaced by another, but TLS is neither begun nor ended on a listener that is open.
+    Raises ConfigError where no model is left: a file caught while it was being written is read like that, and would fail
+    every queued request. A certificate may be replaced by another, but TLS is neither begun nor ended on a listener that is open.
     """
+    if old.models and not new.models:
+        raise ConfigError(["models: none is left; a daemon that is to serve none is started like that, not reloaded"])
     ignored = [name for name in FIXED if _setting(old, name) != _setting(new, name)]
     for name in ignored:
         table, _, setting = name.partition(".")

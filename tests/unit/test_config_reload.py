@@ -4,6 +4,7 @@ import pytest
 
 from fibatchd.config import parse, reload
 from fibatchd.config.reloading import FIXED
+from fibatchd.errors import ConfigError
 
 FIXED_CHANGES = {
     "server.listen": "server.listen = ['h:2']",
@@ -16,6 +17,13 @@ FIXED_CHANGES = {
     "metrics.listen": "metrics.listen = ''",
     "log.format": "log.format = 'json'",
 }
+
+
+def test_a_file_that_names_no_model_any_more_is_refused():
+    old = parse("[[models]]\nid = 'm'\n[[models.upstreams]]\nurl = 'http://x/v1'\n")
+    with pytest.raises(ConfigError, match="models: none is left"):
+        reload(old, parse(""))
+    assert reload(parse(""), old)[0] == old
 
 
 def test_nothing_changed():
