@@ -23,7 +23,8 @@ def reload(old: Config, new: Config) -> tuple[Config, list[str]]:
     """The new configuration with the old one's fixed settings, and the settings whose change was ignored for that.
 
     Raises ConfigError where no model is left: a file caught while it was being written is read like that, and would fail
-    every queued request. A certificate may be replaced by another, but TLS is neither begun nor ended on a listener that is open.
+    every queued request. A certificate may be replaced by another, but TLS is neither begun nor ended on a listener that
+    is open.
     """
     if old.models and not new.models:
         raise ConfigError(["models: none is left; a daemon that is to serve none is started like that, not reloaded"])
