@@ -149,13 +149,13 @@ async def test_a_newcomer_does_not_wait_for_what_is_claimed_ahead(world, clock, 
         await w.submit(large, 9000, text="large")
         await trio.sleep(1)
         assert len(w.scheduler.pools["m"].stock) > 20
-        began = trio.current_time()
         await w.submit(small, 4, text="small")
+        began = trio.current_time()
         await trio.sleep(0.02)
         asked = upstreams[A].between(began, trio.current_time())
         last = max(n for n, prompt in enumerate(asked) if prompt.startswith("small"))
         assert asked.count("small 3") == 1
-        assert last <= 16
+        assert last <= 48, "half the stock may go before anything is claimed, and then every other one"
 
 
 async def test_batches_that_were_stored_in_another_order_than_they_came_take_turns_all_the_same(
