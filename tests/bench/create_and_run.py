@@ -50,10 +50,10 @@ BODY_BYTES = 32 * 2**20
 
 
 class LightModel(Process):
-    """light_model.py in its process."""
+    """tests/light_model.py in its process."""
 
     def __init__(self, *, delay: float, jitter: float) -> None:
-        super().__init__(sys.executable, str(Path(__file__).with_name("light_model.py")), str(delay), str(jitter))
+        super().__init__(sys.executable, str(Path(__file__).parents[1] / "light_model.py"), str(delay), str(jitter))
         assert self.process.stdout
         self.port = int(self.process.stdout.readline())
         self.url = f"http://127.0.0.1:{self.port}"

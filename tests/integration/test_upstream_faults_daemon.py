@@ -27,7 +27,7 @@ UPSTREAM = """
 [[models.upstreams]]
 url = "{url}/v1"
 model = "up-{id}"
-timeout_s = 1
+timeout_s = 2
 """
 COST = 20 / 1e6
 """What an answer of the model server costs, in dollars."""

@@ -5,6 +5,7 @@ import datetime
 import pytest
 import trio
 
+from fibatchd.scheduler.pools import Scheduler
 from fibatchd.store import accounts, admission, batches, spending
 
 ECHO = """
@@ -198,3 +199,23 @@ def count_batches():
 
     ((count,),) = yield Query("SELECT COUNT(*) FROM batches")
     return count
+
+
+async def test_told_to_stop_while_it_still_starts(world, clock, monkeypatch):
+    """A signal may come at any time: what runs then has its time all the same, and no more than that."""
+    running = Scheduler.running
+
+    def told_before(scheduler):
+        scheduler.refresh()
+        scheduler.drain(3)
+        return running(scheduler)
+
+    monkeypatch.setattr(Scheduler, "running", told_before)
+    async with world(echo(delay=60)) as w:
+        owner = await w.account()
+        batch_id = await w.submit(owner, 4)
+        await trio.sleep(2)
+        assert (await w.batch(owner, batch_id)).running == 4
+        await trio.sleep(2)
+        cut = await w.batch(owner, batch_id)
+        assert (cut.running, cut.cost_unknown) == (0, 4)
