@@ -1,8 +1,14 @@
 """Fixtures of the API tests; `api.py` says what they give."""
 
+import databases
 import pytest
 import structlog
+import trio
 from api import serving
+
+from fibatchd import plugin_loader
+from fibatchd.store.postgres import open_postgres
+from fibatchd.store.postgres_connections import Server
 
 
 @pytest.fixture(autouse=True)
@@ -17,8 +23,32 @@ def _drop(*_):
     raise structlog.DropEvent
 
 
+@pytest.fixture(scope="session")
+def migrated_api(postgres_server):
+    """The URL of a database with the core's and the plugins' tables."""
+
+    async def migrate(url):
+        async with open_postgres(Server(url), migrations=plugin_loader.load().migrations()):
+            pass
+
+    with databases.new_database(postgres_server) as url:
+        trio.run(migrate, url)
+        yield url
+
+
 @pytest.fixture
-async def api(tmp_path):
-    """The API with the default configuration of the tests."""
-    async with serving(tmp_path) as served:
+def api_postgres(migrated_api):
+    yield migrated_api
+    trio.run(databases.wipe, migrated_api)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def api_url(request):
+    return "sqlite:fibatchd.db" if request.param == "sqlite" else request.getfixturevalue("api_postgres")
+
+
+@pytest.fixture
+async def api(tmp_path, api_url):
+    """The API with the default configuration of the tests, on each store."""
+    async with serving(tmp_path, store_url=api_url) as served:
         yield served
