@@ -24,7 +24,7 @@ def _drop(*_):
 
 
 @pytest.fixture(scope="session")
-def migrated_api(postgres_server):
+def migrated_with_plugins(postgres_server):
     """The URL of a database with the core's and the plugins' tables."""
 
     async def migrate(url):
@@ -37,18 +37,19 @@ def migrated_api(postgres_server):
 
 
 @pytest.fixture
-def api_postgres(migrated_api):
-    yield migrated_api
-    trio.run(databases.wipe, migrated_api)
+def plugins_postgres(migrated_with_plugins):
+    yield migrated_with_plugins
+    trio.run(databases.wipe, migrated_with_plugins)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def api_url(request):
-    return "sqlite:fibatchd.db" if request.param == "sqlite" else request.getfixturevalue("api_postgres")
+def each_url(request):
+    """The URL of an empty store with the plugins' tables, by each driver."""
+    return "sqlite:fibatchd.db" if request.param == "sqlite" else request.getfixturevalue("plugins_postgres")
 
 
 @pytest.fixture
-async def api(tmp_path, api_url):
+async def api(tmp_path, each_url):
     """The API with the default configuration of the tests, on each store."""
-    async with serving(tmp_path, store_url=api_url) as served:
+    async with serving(tmp_path, store_url=each_url) as served:
         yield served

@@ -1,7 +1,6 @@
 """A server with webhooks: `site` on the embedded store, `each_site` on both; a receiver."""
 
 import pytest
-import trio
 from api import Clock
 from site_webhooks import open_site, receiving
 
@@ -9,40 +8,10 @@ from fibatchd import plugin_loader
 from fibatchd.store.opening import open_store
 
 
-@pytest.fixture(scope="session")
-def migrated_webhooks(postgres_server):
-    """The URL of a database with the plugins' tables."""
-    import databases
-
-    from fibatchd.store.postgres import open_postgres
-    from fibatchd.store.postgres_connections import Server
-
-    async def migrate(url):
-        async with open_postgres(Server(url), migrations=plugin_loader.load().migrations()):
-            pass
-
-    with databases.new_database(postgres_server) as url:
-        trio.run(migrate, url)
-        yield url
-
-
-@pytest.fixture
-def webhooks_postgres(migrated_webhooks):
-    import databases
-
-    yield migrated_webhooks
-    trio.run(databases.wipe, migrated_webhooks)
-
-
 @pytest.fixture
 async def site(tmp_path):
     async with open_site(tmp_path) as opened:
         yield opened
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def each_url(request):
-    return "sqlite:fibatchd.db" if request.param == "sqlite" else request.getfixturevalue("webhooks_postgres")
 
 
 @pytest.fixture
