@@ -212,6 +212,11 @@ class Daemon:
         )
         gc.collect()
         gc.freeze()  # what is loaded by now stays: to look through it again and again would hold the loop each time
+        if not self._stopping.is_set():  # it may have been told to while it started
+            self._announce(reached)
+
+    def _announce(self, reached: list[str]) -> None:
+        """Work is taken from now on, at these URLs."""
         self._ready = True
         self._manager.ready(f"Serving {', '.join(reached)}")
         settings = self._context.config

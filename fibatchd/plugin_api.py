@@ -46,7 +46,8 @@ from fibatchd.web.intake import store_batch
 from fibatchd.web.interactive import interactive
 from fibatchd.web.reading import read_piece, read_pieces
 from fibatchd.web.render import batch_object, error_object, list_object, output_line
-from fibatchd.web.work import in_worker, pieces
+from fibatchd.web.work import pieces
+from fibatchd.worker import in_worker
 
 __all__ = [
     "CHAT_COMPLETIONS", "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call",

@@ -37,7 +37,7 @@ def create(name: str, tier: str, config_path: Path | None) -> None:
         check_tier(opened.config, tier)
         return await opened.store.write(accounts.create_account, name, tier)
 
-    click.echo(run(config_path, work).id)
+    click.echo(run(config_path, work, create=True).id)
 
 
 @command.command("list")

@@ -70,7 +70,7 @@ def command(ctx: click.Context, data_dir: Path, upstream: str | None, model: str
     from fibatchd.daemon import run as run_daemon  # the front end and all drivers
 
     config_path = write_config(free_folder(data_dir), free_port(PORT), upstream, model)
-    visit = Visit(run(config_path, _create_key), model, exits)
+    visit = Visit(run(config_path, _create_key, create=True), model, exits)
     status = run_daemon(config_path, on_ready=visit.start)
     visit.end()
     ctx.exit(status or (1 if visit.failed else 0))

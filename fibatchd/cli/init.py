@@ -24,7 +24,7 @@ def command(folder: Path) -> None:
 
     The configuration is DIR/fibatchd.toml, its data stands beside it, and the account is an administrator's."""
     config_path = write_config(folder)
-    secret = run(config_path, _create_admin)
+    secret = run(config_path, _create_admin, create=True)
     click.echo(f"{config_path} is written, and an account named admin is made. Its key, shown this once:\n")
     click.echo(f"  {secret}\n")
     click.echo("What remains:\n")

@@ -19,7 +19,7 @@ def command(config_path: Path | None) -> None:
     async def work(opened: Opened) -> list[tuple[str, int]]:
         return await opened.store.read(_versions)
 
-    for owner, version in run(config_path, work, load_plugins(config_path)):
+    for owner, version in run(config_path, work, load_plugins(config_path), create=True):
         click.echo(f"{owner:<20}{version}")
 
 

@@ -15,7 +15,7 @@ from fibatchd.errors import StoreError
 from fibatchd.store import moving
 from fibatchd.store.interface import Store
 from fibatchd.store.moving import Sum, Table
-from fibatchd.store.opening import open_store
+from fibatchd.store.opening import open_store, sqlite_file
 
 
 @click.command()
@@ -29,7 +29,9 @@ def command(source: str, target: str, config_path: Path | None) -> None:
 
     No daemon may work on either. The source keeps all it has. Afterwards set storage.url to the target. Should the move
     break off, begin anew with an empty target."""
-    for table, total in trio.run(_move, source, target, config_path).items():
+    moved = trio.run(_move, source, target, config_path)
+    click.echo(f"{'table':<24}{'rows':>12}  checksum")
+    for table, total in moved.items():
         click.echo(f"{table.name:<24}{total.rows:>12}  {total.checksum:016x}")
 
 
@@ -37,7 +39,7 @@ async def _move(source_url: str, target_url: str, config_path: Path | None) -> d
     plugins = load_plugins(config_path)
     config = load_config(config_path, plugins, store_only=True)
     data_dir = config.server.data_dir
-    if source_url.startswith("sqlite:") and not (file := data_dir / source_url.removeprefix("sqlite:")).is_file():
+    if (file := sqlite_file(source_url, data_dir)) is not None and not file.is_file():
         raise StoreError(f"{source_url}: there is no file {file}; a relative one is looked for in server.data_dir")
     async with AsyncExitStack() as stack:
         source, target = [

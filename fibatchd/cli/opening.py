@@ -15,11 +15,11 @@ import trio
 
 from fibatchd import plugin_loader
 from fibatchd.config import Config, load, plugin_dir
-from fibatchd.errors import ConfigError
+from fibatchd.errors import ConfigError, StoreError
 from fibatchd.plugin_loader import Plugins
 from fibatchd.store import migrate
 from fibatchd.store.interface import Script, Store
-from fibatchd.store.opening import open_store
+from fibatchd.store.opening import open_store, sqlite_file
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -53,16 +53,21 @@ def load_config_for_store(config_path: Path | None) -> Config:
 
 
 @asynccontextmanager
-async def opened(config_path: Path | None, plugins: Plugins | None = None) -> AsyncIterator[Opened]:
+async def opened(
+    config_path: Path | None, plugins: Plugins | None = None, *, create: bool = False
+) -> AsyncIterator[Opened]:
     """Open the store that the configuration names, migrated: the core's tables, or those of the plugins too.
 
-    Raises ConfigError, StoreError.
+    Unless it is to `create` one, it wants a database file to be there: a command that was not told the right
+    configuration must not leave an empty database where it was called. Raises ConfigError, StoreError.
     """
     if plugins is None:
         config, migrations = load_config_for_store(config_path), migrate.core()
     else:
         config, migrations = load_config(config_path, plugins, store_only=True), plugins.migrations()
     storage = config.storage
+    if not create and (file := sqlite_file(storage.url, config.server.data_dir)) is not None:
+        _require(file, config_path)
     async with open_store(
         storage.url,
         config.server.data_dir,
@@ -73,6 +78,19 @@ async def opened(config_path: Path | None, plugins: Plugins | None = None) -> As
         statement_timeout_s=storage.statement_timeout_s,
     ) as store:
         yield Opened(config, store)
+
+
+def _require(file: Path, config_path: Path | None) -> None:
+    """Raise StoreError where there is no such file; what else may be wrong with it, opening it tells."""
+    try:
+        file.stat()
+    except FileNotFoundError:
+        hint = (
+            "is --config missing?" if config_path is None else "the daemon's first start makes it, or `account create`"
+        )
+        raise StoreError(f"there is no database {file.resolve()}; {hint}") from None
+    except OSError:
+        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +104,17 @@ class Surroundings:
         return run(self.config_path, work, load_plugins(self.config_path))
 
 
-def run(config_path: Path | None, work: Callable[[Opened], Awaitable[T]], plugins: Plugins | None = None) -> T:
+def run(
+    config_path: Path | None,
+    work: Callable[[Opened], Awaitable[T]],
+    plugins: Plugins | None = None,
+    *,
+    create: bool = False,
+) -> T:
     """Open the store as `opened` does, do the work, close it, and return what the work returned."""
 
     async def opened_work() -> T:
-        async with opened(config_path, plugins) as everything:
+        async with opened(config_path, plugins, create=create) as everything:
             return await work(everything)
 
     return trio.run(opened_work)

@@ -19,12 +19,13 @@ from fibatchd.errors import AnswerTooLarge, ConnectFailed, UpstreamError
 from fibatchd.inference.cost import believable, cost_of
 from fibatchd.inference.endpoint import BrokenReply, Call, Endpoint, Options, Refused, Route, StreamEditor
 from fibatchd.upstream import outcome
-from fibatchd.upstream.answer import Answer, StreamedAnswer
+from fibatchd.upstream.answer import Answer
 from fibatchd.upstream.balance import all_out, choose
-from fibatchd.upstream.echo import EchoedStream
 from fibatchd.upstream.fleet import Fleet, Member, private_texts
+from fibatchd.upstream.interface import Streamed
 from fibatchd.upstream.outcome import Verdict
 from fibatchd.upstream.visit import Visit
+from fibatchd.worker import in_worker
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -34,9 +35,6 @@ BYTES_PER_TOKEN = 4
 """About so many, in English: the guess that an upstream's tokens are paced by until the answer tells."""
 LARGE_BYTES = 128 * 1024
 """A larger body is worked on in a thread: to parse megabytes of floats would hold the loop for tenths of a second."""
-
-# Two threads that parse at once would only pass the interpreter's lock between them.
-_parsing = trio.CapacityLimiter(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class OpenStream:
     status: int
     editor: StreamEditor
     result: Attempt
-    _answer: StreamedAnswer | EchoedStream
+    _answer: Streamed
     _visit: Visit
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -241,10 +239,10 @@ async def _off_loop(body: bytes, work: Callable[[*Args], T], *args: *Args) -> T:
     """Do the work on a body, in the thread for that where it is large."""
     if len(body) <= LARGE_BYTES:
         return work(*args)
-    return await trio.to_thread.run_sync(work, *args, limiter=_parsing)
+    return await in_worker(work, *args)
 
 
-async def _error_body(answer: StreamedAnswer | EchoedStream, max_body: int) -> bytes:
+async def _error_body(answer: Streamed, max_body: int) -> bytes:
     try:
         return await answer.read(max_body)
     except UpstreamError:

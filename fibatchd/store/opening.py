@@ -1,9 +1,9 @@
 """Which driver serves a storage URL: the only place, with the drivers' own modules, that names them."""
 
-import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from fibatchd.errors import ConfigError, StoreInUse
@@ -11,7 +11,7 @@ from fibatchd.store.interface import Store
 from fibatchd.store.migrate import Migration
 
 
-@contextlib.asynccontextmanager
+@asynccontextmanager
 async def open_store(
     url: str,
     data_dir: Path,
@@ -31,22 +31,16 @@ async def open_store(
     are those of [storage]; `clock` takes the place of the store's own. Raises StoreUnavailable, StoreInUse, StoreTooNew;
     ConfigError for any other URL.
     """
-    scheme = url.partition(":")[0]
-    if scheme == "sqlite":
+    if (path := sqlite_file(url, data_dir)) is not None:
         from fibatchd.store.sqlite import open_sqlite  # a driver is imported only where it is used
 
+        clock = clock or time.time
         file = await open_sqlite(
-            data_dir / url.removeprefix("sqlite:"),
-            migrations=migrations,
-            exclusive=exclusive,
-            min_free_bytes=min_free_bytes,
-            clock=clock or time.time,
+            path, migrations=migrations, exclusive=exclusive, min_free_bytes=min_free_bytes, clock=clock
         )
-        try:
+        async with aclosing(file):
             yield file
-        finally:
-            await file.aclose()
-    elif scheme == "postgresql":
+    elif url.startswith("postgresql:"):
         from fibatchd.store.postgres import open_postgres
         from fibatchd.store.postgres_connections import Server
 
@@ -54,7 +48,13 @@ async def open_store(
         async with open_postgres(server, migrations=migrations, pool_size=pool_size, clock=clock) as shared:
             yield shared
     else:
+        scheme = url.partition(":")[0]
         raise ConfigError([f"storage.url: {scheme}: not a known store; use sqlite:FILE or postgresql://…"])
+
+
+def sqlite_file(url: str, data_dir: Path) -> Path | None:
+    """Return the file of a `sqlite:FILE` URL, whether it is there or not; None for another store's URL."""
+    return data_dir / url.removeprefix("sqlite:") if url.startswith("sqlite:") else None
 
 
 def is_served(file: Path) -> bool:

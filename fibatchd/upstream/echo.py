@@ -19,7 +19,7 @@ from fibatchd.upstream.answer import Answer
 
 
 class EchoedStream:
-    """A streamed answer of the demo model; as `client.StreamedAnswer`."""
+    """A streamed answer of the demo model; an `interface.Streamed`."""
 
     def __init__(self, status: int, content_type: bytes, chunks: list[bytes], delay_s: float) -> None:
         self.status = status

@@ -10,6 +10,7 @@ from fibatchd.metrics import Distribution, distributions
 from fibatchd.upstream.balance import Replica
 from fibatchd.upstream.client import UpstreamClient
 from fibatchd.upstream.echo import Echo
+from fibatchd.upstream.interface import Client
 
 LONG_VALUE = 8
 """Characters from which on a configured header value is taken for a secret."""
@@ -20,7 +21,7 @@ class Member:
     """One upstream of a model: what reaches it, and how it does."""
 
     upstream: Upstream
-    client: UpstreamClient | Echo
+    client: Client
     replica: Replica
     key_refused_at: float = -math.inf
     """When it was last logged that it refuses our key, by trio's clock."""
@@ -80,7 +81,7 @@ class Fleet:
                 await member.client.aclose()
 
 
-def client_for(upstream: Upstream) -> UpstreamClient | Echo:
+def client_for(upstream: Upstream) -> Client:
     """Return a client that speaks to this upstream."""
     if upstream.is_echo:
         return Echo(upstream.delay_s)

@@ -19,7 +19,7 @@ from fibatchd.web.auth import caller
 from fibatchd.web.front import front
 from fibatchd.web.metadata import read_metadata
 from fibatchd.web.render import batch_object, encode, list_object
-from fibatchd.web.work import in_worker
+from fibatchd.worker import in_worker
 
 API = "batches"
 ROUTE = "POST /v1/batches"

@@ -37,7 +37,7 @@ class Exchange(TrioASGIHTTPConnection):
     ) -> None:
         """Have the app answer, send that, and end the task that listens to the client."""
         began = time.monotonic()
-        status, whole = CLIENT_LEFT, False
+        status, complete = CLIENT_LEFT, False
         try:
             async with AsyncExitStack() as stack:
                 request.scope["state"]["held"] = stack
@@ -45,15 +45,15 @@ class Exchange(TrioASGIHTTPConnection):
                 status = response.status_code
                 try:
                     await self._send_response(send, response)
-                    whole = True
+                    complete = True
                 except FibatchdError as error:
                     # Headers are out: all that can still be told is that the answer is not whole, by cutting it.
                     log.warning("answer cut short", reason=str(error), path=request.path)
         finally:
-            self._note(request, status, time.monotonic() - began, whole=whole)
+            self._note(request, status, time.monotonic() - began, complete=complete)
         nursery.cancel_scope.cancel()
 
-    def _note(self, request: Request, status: int, seconds: float, *, whole: bool) -> None:
+    def _note(self, request: Request, status: int, seconds: float, *, complete: bool) -> None:
         """Count the request, and write its line."""
         route = request.url_rule.rule if request.url_rule is not None else None
         front: Front = self.app.extensions["fibatchd"]
@@ -64,7 +64,7 @@ class Exchange(TrioASGIHTTPConnection):
             method=request.method,
             path=route or request.path[:200],
             status=status,
-            whole=whole,
+            complete=complete,
             ms=round(seconds * 1000, 1),
             client=request.remote_addr,
             account=state.get("account"),

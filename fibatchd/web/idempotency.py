@@ -11,7 +11,7 @@ from fibatchd.errors import ApiError
 from fibatchd.store import admission
 from fibatchd.store.admission import IdempotencyKey, OverLimit, Replay
 from fibatchd.web.front import front
-from fibatchd.web.work import in_worker
+from fibatchd.worker import in_worker
 
 HEADER = "Idempotency-Key"
 

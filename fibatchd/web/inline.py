@@ -20,7 +20,8 @@ from fibatchd.store.admission import NewBatch
 from fibatchd.web.endpoints import endpoint_problem
 from fibatchd.web.idempotency import created
 from fibatchd.web.intake import store_batch
-from fibatchd.web.work import in_worker, pieces
+from fibatchd.web.work import pieces
+from fibatchd.worker import in_worker
 
 FIELDS = frozenset({"custom_id", "method", "url", "body"})
 

@@ -22,7 +22,8 @@ from fibatchd.web.access import require_quota
 from fibatchd.web.auth import caller
 from fibatchd.web.exchange import held
 from fibatchd.web.front import front
-from fibatchd.web.work import INLINE_BYTES, in_worker
+from fibatchd.web.work import INLINE_BYTES
+from fibatchd.worker import in_worker
 
 MAX_ANSWER_BYTES = 64 * 2**20
 

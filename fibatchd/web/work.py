@@ -1,26 +1,13 @@
-"""Parsing and checking off the event loop: in one worker thread at a time, in pieces of bounded time."""
+"""Long lists are parsed and checked in pieces of bounded time, so that those who wait for the worker get their turn."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar, TypeVarTuple
+from collections.abc import Iterator, Sequence
 
 import msgspec
-import trio
-
-T = TypeVar("T")
-Args = TypeVarTuple("Args")
 
 PIECE_ITEMS = 1000
 PIECE_BYTES = 2**20
 INLINE_BYTES = 64 * 1024
 """What is smaller is checked where it is: a hop to a thread and back costs more than it saves."""
-
-# Two threads that parse at once would only pass the interpreter's lock between them, and keep the loop from it.
-_limiter = trio.CapacityLimiter(1)
-
-
-async def in_worker(work: Callable[[*Args], T], *args: *Args) -> T:
-    """Run `work` in the worker thread; those who wait take turns."""
-    return await trio.to_thread.run_sync(work, *args, limiter=_limiter)
 
 
 def pieces(items: Sequence[msgspec.Raw]) -> Iterator[tuple[int, Sequence[msgspec.Raw]]]:

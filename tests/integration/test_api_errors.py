@@ -174,7 +174,7 @@ async def test_one_line_a_request_without_secrets(api):
     assert (created["status"], created["account"], created["log_level"]) == (200, api.ada.account.id, "info")
     assert read["path"] == "/v1/batches/<batch_id>/results"
     assert read["ms"] >= 0
-    assert created["whole"] is read["whole"] is True
+    assert created["complete"] is read["complete"] is True
     written = json.dumps(capture.entries)
     for secret in (api.ada.secret, "my prompt", "my-custom-id", "query"):
         assert secret not in written

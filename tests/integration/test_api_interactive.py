@@ -283,7 +283,7 @@ class TestStreams:
             await gone.wait()
             while not lines.entries:
                 await trio.lowlevel.checkpoint()
-        assert (lines.entries[0]["status"], lines.entries[0]["whole"]) == (200, False)
+        assert (lines.entries[0]["status"], lines.entries[0]["complete"]) == (200, False)
         assert await spent(api) == [(1, 0, 0, 0, 1)]
         assert api.context.load.interactive("up-model") == 0
 

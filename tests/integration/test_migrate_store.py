@@ -153,7 +153,9 @@ def test_the_command(postgres_url, tmp_path, monkeypatch):
     assert isinstance(absent.exception, StoreError)
     moved = runner.invoke(migrate_store.command, ["--from", source, "--to", postgres_url])
     assert moved.exit_code == 0, moved.output
-    assert "accounts" in moved.stdout
+    heading, *lines = [line.split() for line in moved.stdout.splitlines()]
+    assert heading == ["table", "rows", "checksum"]
+    assert {table: rows for table, rows, _checksum in lines}["accounts"] == "1"
     assert "verifying" in moved.stderr
     assert len(trio.run(databases.administer, postgres_url, "SELECT id FROM accounts")) == 1
     again = runner.invoke(migrate_store.command, ["--from", source, "--to", postgres_url])

@@ -98,7 +98,7 @@ def test_a_quota_is_written_exactly(call, account):
         ["key", "revoke", "key_nothing"],
     ],
 )
-def test_what_does_not_exist(call, words):
+def test_what_does_not_exist(call, account, words):
     answer = call(*words)
     assert (answer.stdout, answer.exit_code) == ("", 1)
     assert re.fullmatch(rf"fibatchd: there is no (account|key) {words[2]}.*\n", answer.stderr)
@@ -186,6 +186,25 @@ def test_every_problem_of_a_configuration(tmp_path):
     answer = CliRunner().invoke(main, ["account", "list", "--config", str(config)])
     assert (answer.stdout, answer.exit_code) == ("", 1)
     assert [line.partition(":")[0] for line in answer.stderr.splitlines()] == ["batches.max_requests", "tires"]
+
+
+@pytest.mark.parametrize(
+    "words", [["account", "list"], ["account", "delete", NO_SUCH], ["key", "list", NO_SUCH], ["key", "revoke", "key_1"]]
+)
+def test_only_what_creates_an_account_creates_a_database(call, tmp_path, words):
+    answer = call(*words)
+    assert (answer.stdout, answer.exit_code) == ("", 1)
+    assert answer.stderr.startswith(f"fibatchd: there is no database {tmp_path}/data/fibatchd.db; the daemon's first")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_command_that_was_not_told_the_configuration(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = CliRunner().invoke(main, ["account", "list"])
+    assert (
+        answer.stderr == f"fibatchd: there is no database {tmp_path}/fibatchd-data/fibatchd.db; is --config missing?\n"
+    )
+    assert (answer.exit_code, list(tmp_path.iterdir())) == (1, [])
 
 
 def test_a_store_that_cannot_be_opened(tmp_path):

@@ -61,8 +61,9 @@ def test_all_commands_are_listed():
 
 @pytest.mark.parametrize("form", [["--config", "{}", "greet"], ["greet", "--config", "{}"], ["greet", "--config={}"]])
 def test_a_command_of_a_plugin(with_plugin, form):
+    call("account", "create", "ada", "--tier", "free", "--config", with_plugin)
     answer = call(*(word.format(with_plugin) for word in form))
-    assert (answer.stdout, answer.exit_code) == ("hello to 0 accounts\n", 0)
+    assert (answer.stdout, answer.exit_code) == ("hello to 1 accounts\n", 0)
 
 
 def test_a_plugin_takes_no_name_of_the_core(with_plugin):
