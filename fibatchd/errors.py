@@ -3,6 +3,8 @@
 Driver exceptions stay behind the store, socket exceptions behind the upstream client; what leaves a part is one of these.
 """
 
+from collections.abc import Mapping
+
 
 class FibatchdError(Exception):
     """Base of everything this program raises on purpose."""
@@ -37,6 +39,7 @@ class ApiError(FibatchdError):
     param    the field at fault, or None
     retry    False adds `x-should-retry: false`: waiting seconds cannot cure it, and the SDKs would retry in vain
     retry_after  seconds for a `Retry-After` header, or None
+    headers  what the answer says beside that, such as the size of which no such range exists
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class ApiError(FibatchdError):
         param: str | None = None,
         retry: bool = True,
         retry_after: int | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -56,6 +60,7 @@ class ApiError(FibatchdError):
         self.param = param
         self.retry = retry
         self.retry_after = retry_after
+        self.headers = headers or {}
 
 
 class StoreError(FibatchdError):

@@ -85,7 +85,7 @@ def _is_under(path: str, prefix: str) -> bool:
 
 
 def _headers(error: ApiError) -> dict[str, str]:
-    headers: dict[str, str] = {}
+    headers = dict(error.headers)
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if error.retry_after is not None:

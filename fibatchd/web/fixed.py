@@ -11,6 +11,8 @@ from urllib.parse import quote
 from quart import Response
 from werkzeug.datastructures import Headers
 
+from fibatchd.errors import ApiError
+
 Chunks = Callable[[int, int], AsyncIterator[bytes]]
 """(first, last) -> the bytes from position `first` to `last`, both included."""
 
@@ -30,22 +32,25 @@ class FixedBytes:
 
 
 def fixed_answer(content: FixedBytes, chunks: Chunks, method: str, headers: Headers) -> Response:
-    """Answer a GET or HEAD: 200, 206, 304, 412 or 416, as the request's headers ask. Several ranges are answered whole."""
+    """Answer a GET or HEAD: 200, 206 or 304, as the request's headers ask; ApiError 412 or 416 where they ask for what is
+    not there. Several ranges are answered whole."""
     etag = f'"{content.sha256}"'
     common = {"ETag": etag, "Accept-Ranges": "bytes", "Cache-Control": "private"}
     if (condition := headers.get("If-Match")) is not None and not _matches(condition, etag, weak=False):
-        return _bare(412, common)
+        raise ApiError(412, "What stands here is not what If-Match names", code="precondition_failed", headers=common)
     if (condition := headers.get("If-None-Match")) is not None and _matches(condition, etag, weak=True):
-        return _bare(304, common)
-    common["Content-Disposition"] = disposition(content.filename)
+        return _not_modified(common)
     wanted = None
     if method == "GET" and headers.get("If-Range", etag).strip() == etag:
         wanted = _range(headers.get("Range", ""), content.size)
+    if wanted is not None and wanted[0] > wanted[1]:
+        message = f"Range: there are {content.size} bytes, and none of them is asked for"
+        common["Content-Range"] = f"bytes */{content.size}"
+        raise ApiError(416, message, code="range_not_satisfiable", param="Range", headers=common)
+    common["Content-Disposition"] = disposition(content.filename)
     if wanted is None:
         return _answer(200, common, content, chunks, 0, content.size - 1, method)
     first, last = wanted
-    if first > last:
-        return _bare(416, common | {"Content-Range": f"bytes */{content.size}"})
     common["Content-Range"] = f"bytes {first}-{last}/{content.size}"
     return _answer(206, common, content, chunks, first, last, method)
 
@@ -69,11 +74,10 @@ def _answer(
     return answer
 
 
-def _bare(status: int, headers: dict[str, str]) -> Response:
-    answer = Response(b"", status, headers)
+def _not_modified(headers: dict[str, str]) -> Response:
+    answer = Response(b"", 304, headers)
     del answer.headers["Content-Type"]
-    if status == 304:
-        del answer.headers["Content-Length"]  # it would be that of the 200
+    del answer.headers["Content-Length"]  # it would be that of the 200
     return answer
 
 

@@ -211,6 +211,8 @@ class TestParts:
             for wanted in ("bytes=0-", "bytes=0-0", "bytes=-1", "bytes=5-"):
                 part = await api.call("GET", "/v1/fixed", headers={"range": wanted})
                 assert (part.status_code, part.headers["content-range"]) == (416, "bytes */0")
+                assert part.json()["error"]["code"] == "range_not_satisfiable"
+                assert "content-disposition" not in part.headers
 
     async def test_batch_routes_of_plugins(self, tmp_path):
         async with served(tmp_path) as api:

@@ -261,7 +261,9 @@ class TestFixedBytes:
             assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", etag)
             assert "content-length" not in same.headers
         assert (await output(api, batch, headers={"if-none-match": '"x"'})).content == whole
-        assert (await output(api, batch, headers={"if-match": '"x"'})).status_code == 412
+        other = await output(api, batch, headers={"if-match": '"x"'})
+        assert (other.status_code, other.headers["etag"]) == (412, etag)
+        assert other.json()["error"]["code"] == "precondition_failed"
         assert (await output(api, batch, headers={"if-match": etag})).content == whole
 
     async def test_it_is_read_twice_once(self, api, monkeypatch):

@@ -70,6 +70,8 @@ class StrictReceiveBuffer(ReceiveBuffer):
         end = self._data.find(b"\r\n\r\n", searched)
         size = len(self._data) if end < 0 else end
         if size > self._max_head_bytes:
+            if b"\r\n" not in self._data[: self._max_head_bytes]:
+                raise h11.LocalProtocolError("the request target is too long", error_status_hint=414)
             raise h11.LocalProtocolError("the header section is too large", error_status_hint=431)
         if _bare_lf.search(self._data, searched, size):
             raise h11.LocalProtocolError("a line ends in a bare LF")

@@ -117,7 +117,7 @@ async def test_without_the_guard_the_ambiguous_request_reaches_the_app(
     [
         (b"GET / HTTP/1.1\r\nhost: a\r\n" + b"x-a: 1\r\n" * 200 + b"\r\n", 431),
         (b"GET / HTTP/1.1\r\nhost: a\r\nx-a: " + b"x" * 70_000 + b"\r\n\r\n", 431),
-        (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nhost: a\r\n\r\n", 431),
+        (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nhost: a\r\n\r\n", 414),
         (b"GET / HTTP/2.0\r\nhost: a\r\n\r\n", 505),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
     ],
