@@ -59,7 +59,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.installed-dev
-	for script in tests/bench/*.py; do echo "== $$script" && $(BIN)/python "$$script" || exit 1; done
+	$(BIN)/python tests/bench/run.py --write
 
 torture: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m torture

@@ -1,6 +1,6 @@
 """A daemon at its limits: a batch of 50,000 requests in one call, a small one behind it, interactive calls beside it.
 
-    python tests/bench/create_and_run.py [large] [behind] [interactive] [creates] [--requests 50000]
+    python tests/bench/parts/create_and_run.py [large] [behind] [interactive] [creates] [--requests 50000]
 
 large        one create of just under 32 MiB; it is run (concurrency 256), paged and exported. Meanwhile another process
              asks for the batch and for /healthz all the time: how long that took, by phase. The daemon's peak memory.
@@ -29,7 +29,7 @@ from typing import Any
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from daemons import DaemonProcess, ModelServerProcess, Process, chat, closing_all, finished, results
 
@@ -53,7 +53,7 @@ class LightModel(Process):
     """tests/light_model.py in its process."""
 
     def __init__(self, *, delay: float, jitter: float) -> None:
-        super().__init__(sys.executable, str(Path(__file__).parents[1] / "light_model.py"), str(delay), str(jitter))
+        super().__init__(sys.executable, str(Path(__file__).parents[2] / "light_model.py"), str(delay), str(jitter))
         assert self.process.stdout
         self.port = int(self.process.stdout.readline())
         self.url = f"http://127.0.0.1:{self.port}"

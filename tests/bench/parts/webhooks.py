@@ -1,6 +1,6 @@
 """How long an event takes from the commit of its transaction to its receiver, while a tenth of 500 endpoints hang and have a queue.
 
-    python tests/bench/webhooks.py [--endpoints 500] [--hanging 50] [--queue 10] [--rounds 3] [--over 0] [sqlite postgresql]
+    python tests/bench/parts/webhooks.py [--endpoints 500] [--hanging 50] [--queue 10] [--rounds 3] [--over 0] [sqlite postgresql]
 
 In each round every working endpoint has an event, all of them at the same moment unless they are spread `--over` some
 seconds. At the same moment is the worst case: the last one's time is the time that all take together. Each delivery has its
@@ -30,7 +30,7 @@ from fibatchd.inference.load import Load
 from fibatchd.store import accounts, leases
 from fibatchd.store.opening import open_store
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 ANSWER = b"HTTP/1.1 204 X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 

@@ -1,6 +1,6 @@
 """Requests a second that each store driver takes from queued to completed, and the CPU that costs, here and at the server.
 
-    python tests/bench/store_cycle.py [--requests 20000] [--group 64] [--tasks 1] [sqlite postgresql]
+    python tests/bench/parts/store_cycle.py [--requests 20000] [--group 64] [--tasks 1] [sqlite postgresql]
 
 One cycle is what a pool does for a group of requests beside calling the upstream: look for candidates, claim, record the
 outcomes. The answers are made up, so the store alone is measured; the PostgreSQL is one of our own with its default,
@@ -22,7 +22,7 @@ from fibatchd.store import accounts, admission, claims, leases, migrate, record
 from fibatchd.store.ending import Policy
 from fibatchd.store.opening import open_store
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 _BODY = b'{"model":"m","messages":[{"role":"user","content":"%s"}],"max_tokens":64}' % (b"word " * 60)
 _ANSWER = b'{"id":"x","object":"chat.completion","model":"m","choices":[{"message":{"content":"%s"}}]}' % (

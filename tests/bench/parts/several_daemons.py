@@ -1,6 +1,6 @@
 """One, two and three daemons on one PostgreSQL, in front of a model that takes 100 ms for an answer.
 
-    python tests/bench/several_daemons.py [--requests 6000] [--concurrency 32 512] [--delay 0.1] [--daemons 1 2 3]
+    python tests/bench/parts/several_daemons.py [--requests 6000] [--concurrency 32 512] [--delay 0.1] [--daemons 1 2 3]
 
 For each number of daemons and each limit of the model: requests a second, the share of the model's places that was in use
 while there was work, the most requests that the model ever had at once, and the CPU time that a thousand requests cost
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "crash")]
+sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[2] / "crash")]
 
 import databases  # noqa: E402  # they stand beside this folder
 import fleet  # noqa: E402

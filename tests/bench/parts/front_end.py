@@ -1,6 +1,6 @@
 """How many tiny requests a second the guarded front end answers on one core, against hypercorn as it comes.
 
-    python tests/bench/front_end.py [--seconds 5] [--connections 16]
+    python tests/bench/parts/front_end.py [--seconds 5] [--connections 16]
 
 The server runs in a process of its own; the load comes from this one, over kept-alive connections, each with one request
 at a time. Printed: requests a second of wall time, and the server's CPU time a request.

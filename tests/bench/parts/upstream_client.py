@@ -1,6 +1,6 @@
 """Requests a second and CPU per request of the upstream client, beside the same exchange written with h11 over trio.
 
-    python tests/bench/upstream_client.py [--requests 40000] [--concurrency 64]
+    python tests/bench/parts/upstream_client.py [--requests 40000] [--concurrency 64]
 
 The server is another process that answers every request at once with a recorded chat completion, so what is measured
 is the client alone: the event loop, the sockets and the parsing. Trust the ratio more than the figures: both sides run
@@ -21,7 +21,7 @@ import trio
 
 from fibatchd.upstream.client import UpstreamClient
 
-_ANSWER = (Path(__file__).parents[1] / "unit/upstream/recorded/vllm_chat.http").read_bytes()
+_ANSWER = (Path(__file__).parents[2] / "unit/upstream/recorded/vllm_chat.http").read_bytes()
 _BODY = b'{"model":"m","messages":[{"role":"user","content":"%s"}],"max_tokens":64}' % (b"word " * 60)
 _PATH = "/v1/chat/completions"
 

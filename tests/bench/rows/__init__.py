@@ -1,0 +1,1 @@
+"""The rows: one module each, with a `ROW`; see frame/row.py."""
