@@ -16,6 +16,8 @@ class Batch:
     closed_as     what its unstarted requests ended as: "cancelled", "expired" or "failed"; None while open
     first_number  the number of its first request; the others follow without a gap, in submission order
     options       JSON text that its API's plugin keeps with it
+    label         what a person calls its input, such as a file's name
+    rerun_of      the batch some requests of which it runs again
     """
 
     id: str
@@ -63,6 +65,8 @@ class Batch:
     output_file_id: str | None
     error_file_id: str | None
     options: str | None
+    label: str | None
+    rerun_of: str | None
 
     @property
     def is_final(self) -> bool:

@@ -11,10 +11,10 @@ import trio
 from fibatchd import __version__
 from fibatchd.context import Context
 from fibatchd.domain import states
+from fibatchd.inference.judge import Verdict
 from fibatchd.metrics import Distribution, Labels, Metric
 from fibatchd.monitoring.heartbeat import Heartbeat
 from fibatchd.monitoring.standing import KnownStanding
-from fibatchd.scheduler.judge import Verdict
 from fibatchd.scheduler.pools import Scheduler
 from fibatchd.scheduler.transitions import Transitions
 from fibatchd.store.measured import MeasuredStore

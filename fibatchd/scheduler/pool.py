@@ -17,9 +17,10 @@ from fibatchd.config import Model
 from fibatchd.context import Context
 from fibatchd.domain.requests import Claimed, Outcome
 from fibatchd.errors import LeaseLost, StoreUnavailable, StoreUncertain
+from fibatchd.inference.catalogue import is_drained
+from fibatchd.inference.judge import Verdict, judge, owner_problem
 from fibatchd.scheduler.accounts import AccountLoad
 from fibatchd.scheduler.attempt import cut_short, given_back, run_attempt, until
-from fibatchd.scheduler.judge import Verdict, judge, owner_problem
 from fibatchd.scheduler.lease import Lease
 from fibatchd.scheduler.places import Room, room_for
 from fibatchd.scheduler.rate import Rate
@@ -155,9 +156,12 @@ class Pool:
     def _limit(self, now: float) -> float:
         """Return how many may run here now."""
         model = self._context.config.find_model(self.model_id)
-        if model is None or model.drain or self._recorder.full or not self._lease.holds:
+        if model is None or self._is_drained(model) or self._recorder.full or not self._lease.holds:
             return 0
         return self._share.limit(model, self._room_for(model, now))
+
+    def _is_drained(self, model: Model) -> bool:
+        return is_drained(model, self._context.drained)
 
     def _room_for(self, model: Model, now: float) -> float:
         self._room.note(room_for(model, self._context.load.interactive(self.model_id)), now)
@@ -379,7 +383,7 @@ class Pool:
     def _usable(self, now: float) -> int:
         """Return how many places this daemon has a use for: what runs, and what it could start."""
         model = self._context.config.find_model(self.model_id)
-        if model is None or model.drain or self._recorder.full:
+        if model is None or self._is_drained(model) or self._recorder.full:
             return len(self.running)
         queued: Counter[tuple[str, str]] = Counter()
         for lane, candidate in self._lanes.items():

@@ -30,6 +30,8 @@ class NewBatch:
     input_file_id: str | None = None
     finalizer: str | None = None
     model: str | None = None
+    label: str | None = None
+    rerun_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +104,12 @@ def insert(new: NewBatch, status: str) -> Script[None]:
     """Store the batch's row, without requests. `status` is staging, or validating where its input is checked later."""
     ((now,),) = yield NOW
     columns = "id, api, source, account_id, key_id, endpoint, status, created_at, expires_at, metadata, options, "
-    columns += "input_file_id, finalizer, model"
+    columns += "input_file_id, finalizer, model, label, rerun_of"
     yield Query(
-        f"INSERT INTO batches ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO batches ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             new.id, new.api, new.source, new.account_id, new.key_id, new.endpoint, status, now, now + new.window_s,
-            new.metadata, new.options, new.input_file_id, new.finalizer, new.model,
+            new.metadata, new.options, new.input_file_id, new.finalizer, new.model, new.label, new.rerun_of,
         ),
     )  # fmt: skip
 

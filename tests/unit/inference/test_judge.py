@@ -7,8 +7,8 @@ import pytest
 from fibatchd import config
 from fibatchd.config import CHAT_COMPLETIONS
 from fibatchd.domain.accounts import Account, Key
+from fibatchd.inference.judge import Verdict, judge, owner_problem
 from fibatchd.money import PICO
-from fibatchd.scheduler.judge import Verdict, judge, owner_problem
 from fibatchd.store.claims import Candidate
 
 NOW = 1000.0
