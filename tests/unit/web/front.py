@@ -1,4 +1,4 @@
-"""A front end on a real socket, an app that shows what its handlers live through, and a client that speaks raw bytes."""
+"""A front end on a real socket with the app of `shown_app`, and a client that speaks raw bytes."""
 
 import math
 from collections.abc import AsyncIterator
@@ -11,16 +11,12 @@ import pytest
 import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve as stock_serve
-from quart import Response, jsonify, request
 from quart_trio import QuartTrio
+from shown_app import Seen, make_app
 from trio.testing import MockClock
 
-from fibatchd.errors import ApiError
-from fibatchd.web.guards import BodyBudget, GuardedQuart, LimitedBody, Limits, read_body
+from fibatchd.web.guards import Limits
 from fibatchd.web.server import serve
-
-MANY = 64 * 1024 * 1024
-"""More bytes than the two sockets' buffers hold."""
 
 GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
@@ -29,100 +25,6 @@ def guard_off(**limits: Any) -> Any:
     """A parameter for a test that must fail with these limits switched off: the proof that the guard is what passes."""
     switched = dict.fromkeys(limits, math.inf) | {name: value for name, value in limits.items() if value is not None}
     return pytest.param(Limits(**switched), marks=pytest.mark.xfail(strict=True, reason="guard off"), id="guard-off")
-
-
-@dataclass
-class Seen:
-    """What the handlers of one app saw."""
-
-    started: trio.Event = field(default_factory=trio.Event)
-    go_on: trio.Event = field(default_factory=trio.Event)
-    ended: trio.Event = field(default_factory=trio.Event)
-    consumed: int = 0
-    produced: int = 0
-    scope: dict[str, Any] = field(default_factory=dict)
-
-
-def make_app(quart_class: type[QuartTrio] = GuardedQuart) -> QuartTrio:
-    app = quart_class("front")
-    app.seen = seen = Seen()
-    budget = BodyBudget(100_000)
-
-    @app.errorhandler(ApiError)
-    async def refused(error: ApiError) -> Any:
-        return jsonify({"error": error.message}), error.status
-
-    @app.get("/")
-    async def root() -> Any:
-        seen.scope.update(request.scope)
-        return {"ok": True, "remote": request.remote_addr, "url": request.host_url}
-
-    @app.get("/wait")
-    async def wait() -> Any:
-        seen.started.set()
-        try:
-            await seen.go_on.wait()
-        finally:
-            seen.ended.set()
-        return {"ok": True}
-
-    @app.get("/large")
-    async def large() -> Any:
-        return b"x" * 20_000_000
-
-    @app.get("/fail")
-    async def fail() -> Any:
-        raise RuntimeError("a secret")
-
-    @app.get("/stream")
-    async def stream() -> Response:
-        async def events() -> AsyncIterator[bytes]:
-            try:
-                while True:
-                    yield b"x" * size
-                    seen.produced += size
-                    if seen.produced >= pause_at:
-                        seen.started.set()
-                        await seen.go_on.wait()
-            finally:
-                seen.ended.set()
-
-        pause_at = int(request.args.get("pause_at", MANY))
-        size = min(pause_at, 50_000)
-        return Response(events(), content_type="text/event-stream")
-
-    @app.post("/ignore")
-    async def ignore() -> Any:
-        return {"error": "no key"}, 401
-
-    @app.post("/read")
-    async def read() -> Any:
-        return {"size": len(await read_body(request, int(request.args.get("limit", 1000))))}
-
-    @app.post("/whole")
-    async def whole() -> Any:
-        return {"size": len(await request.get_data())}
-
-    @app.post("/held")
-    async def held() -> Any:
-        async with budget.body(request, 90_000) as body:
-            seen.started.set()
-            await seen.go_on.wait()
-            return {"size": len(body)}
-
-    @app.post("/late")
-    async def late() -> Any:
-        """Reads only when told, so that the body has to wait somewhere."""
-        seen.started.set()
-        try:
-            await seen.go_on.wait()
-            async for data in LimitedBody(request, 1 << 40):
-                seen.consumed += len(data)
-        finally:
-            seen.ended.set()
-        return {"size": seen.consumed}
-
-    return app
 
 
 @asynccontextmanager

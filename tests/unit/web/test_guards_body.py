@@ -4,8 +4,9 @@ import json
 
 import pytest
 import trio
-from front import GET, MANY, Client, front, guard_off, make_app, post
+from front import GET, Client, front, guard_off, post
 from quart_trio import QuartTrio
+from shown_app import MANY, make_app
 from trio.testing import MockClock
 
 from fibatchd.web.guards import Limits

@@ -2,7 +2,8 @@
 
 import pytest
 import trio
-from front import GET, MANY, Client, Front, front, post
+from front import GET, Client, Front, front, post
+from shown_app import MANY
 from trio.testing import MockClock
 
 from fibatchd.web.guards import Connection, Limits

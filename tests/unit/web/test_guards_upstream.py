@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 import trio
 import trio.testing
-from front import GET, MANY, front, post, stock_front
+from front import GET, front, post, stock_front
+from shown_app import MANY
 from test_guards_body import send_until_stuck
 from trio.testing import MockClock
 

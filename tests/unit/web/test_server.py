@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 import trustme
-from front import GET, Client, front, make_app
+from front import GET, Client, front
+from shown_app import make_app
 from trio.testing import MockClock
 
 from fibatchd.web.guards import Limits
