@@ -1,7 +1,7 @@
 """What the parts of a running daemon share, and what a plugin is given: the configuration as it is now, the store, the
 endpoints, the way to the models. Made once by `daemon.py`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -26,6 +26,9 @@ EVENT_NAME = "batch.{status}"
 
 ErrorShape = Callable[[int, str, str | None, str | None, str], Mapping[str, Any]]
 """(HTTP status, message, param, code, request id) -> the JSON body of an error answer."""
+
+Identify = Callable[[], Awaitable[str | None]]
+"""Asked inside a request that carries no key -> the id of the key that stands behind it, None for none."""
 
 
 class Service(Protocol):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import click
     from quart import Blueprint
 
-    from fibatchd.context import BatchInput, Context, ErrorShape, Service
+    from fibatchd.context import BatchInput, Context, ErrorShape, Identify, Service
 
 hookspec = pluggy.HookspecMarker("fibatchd")
 hookimpl = pluggy.HookimplMarker("fibatchd")
@@ -84,6 +84,26 @@ def fibatchd_error_shapes() -> "Mapping[str, ErrorShape]":
 @hookspec
 def fibatchd_routes(context: "Context") -> "Iterable[Blueprint]":
     """Return Quart blueprints. Their views are called with an authenticated caller unless marked `public`."""
+    raise NotImplementedError
+
+
+@hookspec
+def fibatchd_identify(context: "Context") -> "Identify":
+    """Return an async function that is asked whose call it is where a request carries no key: it returns the id of the key
+    that stands behind the request, such as that of a session's, or None; ApiError refuses the request.
+
+    The key and its account are then checked like those of a key that was sent.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def fibatchd_openapi() -> Mapping[str, Any]:
+    """Return an OpenAPI 3.1 fragment: the plugin's `paths`, `components`, `tags` and `webhooks`. It is joined to the core's,
+    objects member by member and arrays end to end, so that it may add to what others say and change none of it.
+
+    Called when the document is first asked for, in a worker thread.
+    """
     raise NotImplementedError
 
 

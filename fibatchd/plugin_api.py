@@ -2,7 +2,7 @@
 
 from fibatchd import rawjson
 from fibatchd.config import CHAT_COMPLETIONS, Capabilities, Config, Model, Upstream
-from fibatchd.context import BatchInput, Caller, Context, CreateCall, ErrorShape, Service
+from fibatchd.context import BatchInput, Caller, Context, CreateCall, ErrorShape, Identify, Service
 from fibatchd.domain import states
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.batches import Batch
@@ -37,7 +37,7 @@ from fibatchd.upstream.outcome import retry_after
 from fibatchd.web import idempotency, paging
 from fibatchd.web.access import require_access, require_batches, require_for_creation, require_quota, require_room
 from fibatchd.web.address import base_url
-from fibatchd.web.auth import caller, public
+from fibatchd.web.auth import caller, caller_by, caller_of_key, public
 from fibatchd.web.endpoints import endpoint_problem
 from fibatchd.web.fixed import FixedBytes, fixed_answer
 from fibatchd.web.front import front
@@ -52,11 +52,12 @@ from fibatchd.worker import in_worker
 __all__ = [
     "CHAT_COMPLETIONS", "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call",
     "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Distribution", "Endpoint", "ErrorShape",
-    "EventSplitter", "Failure", "FixedBytes", "Insert", "InvalidJson", "JobRunner", "Key", "LeaseLost",
+    "EventSplitter", "Failure", "FixedBytes", "Identify", "Insert", "InvalidJson", "JobRunner", "Key", "LeaseLost",
     "LimitedBody", "Many", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem", "Query",
     "Refused", "Reply", "Result", "Route", "Row", "Script", "Service", "Store", "StoreConflict", "StoreError",
     "StoreUnavailable", "StreamEditor", "Target", "UnknownMember", "Upstream", "Usage", "accounts", "admission", "base_url",
-    "batch_object", "batches", "caller", "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object",
+    "batch_object", "batches", "caller", "caller_by", "caller_of_key",
+    "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object",
     "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "jobs",
     "list_object", "load_schema", "method_problem", "new_id", "one", "output_line", "paging", "pass_fence",
     "pieces", "public", "rawjson", "read_body", "read_piece", "read_pieces", "read_usage", "request_id",

@@ -138,14 +138,17 @@ def revoke_key(key_id: str) -> Script[bool]:
 
 def authenticate(digest: bytes) -> Script[tuple[Account, Key, float] | None]:
     """Return the account and key of a secret's hash, whatever their state, and the store's time; None if unknown."""
-    row = one(
-        (
-            yield Query(
-                f"SELECT {_ACCOUNT}, {_KEY} FROM keys k JOIN accounts a ON a.id = k.account_id WHERE k.hash = ?",
-                (digest,),
-            )
-        )
-    )
+    return (yield from _owner("k.hash = ?", digest))
+
+
+def owner_of(key_id: str) -> Script[tuple[Account, Key, float] | None]:
+    """Return the account and key of a key's id, whatever their state, and the store's time; None if unknown."""
+    return (yield from _owner("k.id = ?", key_id))
+
+
+def _owner(condition: str, value: bytes | str) -> Script[tuple[Account, Key, float] | None]:
+    sql = f"SELECT {_ACCOUNT}, {_KEY} FROM keys k JOIN accounts a ON a.id = k.account_id WHERE {condition}"
+    row = one((yield Query(sql, (value,))))
     if row is None:
         return None
     ((now,),) = yield NOW

@@ -27,7 +27,7 @@ def create_app(context: Context, plugins: Plugins, *, ready: Callable[[], bool])
     app = Api("fibatchd", static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False
-    app.extensions["fibatchd"] = front = Front(context, ready)
+    app.extensions["fibatchd"] = front = Front(context, ready, plugins.hook.fibatchd_identify(context=context))
     app.traffic = front.traffic
     errors = ErrorAnswers(plugins.hook.fibatchd_error_shapes())
     app.error_body = errors.body

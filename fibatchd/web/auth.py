@@ -1,4 +1,5 @@
-"""Who is calling: every route asks for a valid key unless its view is marked `public`."""
+"""Who is calling: every route asks for a valid key unless its view is marked `public`. A plugin may tell the key of a
+request that carries none."""
 
 import re
 from collections.abc import Callable
@@ -38,17 +39,27 @@ async def authenticate() -> None:
     if request.routing_exception is not None or is_public():
         return
     secret = _sent_key()
-    if not secret:
-        raise ApiError(401, MISSING, code="missing_api_key")
-    found = (
-        await front().context.store.read(accounts.authenticate, secret_hash(secret)) if looks_like_key(secret) else None
-    )
-    if found is None:
-        raise ApiError(401, INVALID, code="invalid_api_key")
-    account, key, now = found
-    _check(account, key, now)
-    g.caller = Caller(account, key)
-    request.scope["state"]["account"] = account.id
+    g.caller = found = await caller_by(secret) if secret else await _identified()
+    request.scope["state"]["account"] = found.account.id
+
+
+async def caller_by(secret: str) -> Caller:
+    """Return whose key this is. Raises ApiError: 401 for one that is not good, 403 for one of a suspended account."""
+    store = front().context.store
+    return _checked(await store.read(accounts.authenticate, secret_hash(secret)) if looks_like_key(secret) else None)
+
+
+async def caller_of_key(key_id: str) -> Caller:
+    """Return whose key has this id. Raises ApiError as `caller_by` does."""
+    return _checked(await front().context.store.read(accounts.owner_of, key_id))
+
+
+async def _identified() -> Caller:
+    """Return the caller of a request without a key, as the first plugin that knows tells it; else ApiError 401."""
+    for identify in front().identify:
+        if (key_id := await identify()) is not None:
+            return await caller_of_key(key_id)
+    raise ApiError(401, MISSING, code="missing_api_key")
 
 
 def is_public() -> bool:
@@ -64,7 +75,10 @@ def _sent_key() -> str | None:
     return bearer[1] if bearer else None
 
 
-def _check(account: Account, key: Key, now: float) -> None:
+def _checked(found: tuple[Account, Key, float] | None) -> Caller:
+    if found is None:
+        raise ApiError(401, INVALID, code="invalid_api_key")
+    account, key, now = found
     if account.status == DELETED:
         raise ApiError(401, INVALID, code="invalid_api_key")
     if key.is_revoked(now):
@@ -73,3 +87,4 @@ def _check(account: Account, key: Key, now: float) -> None:
         raise ApiError(401, "The API key has expired", code="expired_api_key")
     if account.status == SUSPENDED:
         raise ApiError(403, "The account is suspended", code="account_suspended")
+    return Caller(account, key)

@@ -1,12 +1,12 @@
 """What the routes of one app share, and how they reach it: `front()` in any view or plugin route."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 
 from quart import Request, current_app
 
-from fibatchd.context import Context
+from fibatchd.context import Context, Identify
 from fibatchd.errors import ApiError
 from fibatchd.web.exports import Digests
 from fibatchd.web.guards import BodyBudget
@@ -19,11 +19,13 @@ MAX_CALLS_BYTES = 256 * 2**20
 
 
 class Front:
-    """Made once by `create_app`. `ready` says whether the daemon takes work."""
+    """Made once by `create_app`. `ready` says whether the daemon takes work; `identify` are the plugins' ways to tell whose
+    a request without a key is."""
 
-    def __init__(self, context: Context, ready: Callable[[], bool]) -> None:
+    def __init__(self, context: Context, ready: Callable[[], bool], identify: Sequence[Identify] = ()) -> None:
         self.context = context
         self.ready = ready
+        self.identify = identify
         self.digests = Digests()
         self.traffic = Traffic()
         self._creates_bound = context.config.server.max_buffered_body_bytes

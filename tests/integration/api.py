@@ -216,6 +216,7 @@ async def serving(
             api = Api(app, context, faulty, clock, http, port)
             await nursery.start(context.bookkeeper.run)
             options = {"shutdown": shutdown, "grace_s": 5, "limits": limits, "error_body": app.error_body}
+            options["trusted_proxies"] = settings.server.trusted_proxies
             await nursery.start(partial(serve, app, listeners, **options))
             api.ada = await api.owner("ada")
             yield api

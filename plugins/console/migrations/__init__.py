@@ -1,0 +1,1 @@
+"""The SQL of the console's table, a file for each dialect."""

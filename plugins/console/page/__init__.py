@@ -1,0 +1,1 @@
+"""What the browser gets: the page, its stylesheet and its modules."""
