@@ -18,7 +18,7 @@ from pathlib import Path
 import structlog
 import trio
 
-from fibatchd import __version__, config, log, plugin_loader
+from fibatchd import __version__, allocator, config, log, plugin_loader
 from fibatchd.config import Config
 from fibatchd.context import Context, Service
 from fibatchd.errors import ConfigError
@@ -56,6 +56,7 @@ for the interpreter; with Python's 5 ms, a call that needs ten of them would tak
 def run(config_path: Path | None, *, on_ready: Callable[[str], None] | None = None) -> int:
     """Run the daemon until a signal ends it; return the exit status. `on_ready` is told the URL when it takes work."""
     sys.setswitchinterval(SWITCH_S)
+    allocator.give_back_large_blocks()
     trio.run(partial(_main, config_path, on_ready))
     return 0
 
@@ -203,7 +204,7 @@ class Daemon:
                 shutdown=self._stopping,
                 drained=self._claims_over,
                 grace_s=server.drain_s,
-                limits=Limits(head_s=server.header_timeout_s, idle_s=server.keep_alive_s),
+                limits=_limits(self._context.config),
                 tls=self._tls,
                 error_body=app.error_body,
                 trusted_proxies=server.trusted_proxies,
@@ -265,6 +266,13 @@ class Daemon:
             logger.info("reloaded", ignored=ignored, models=[model.id for model in settings.models])
             self._reloaded = True
         self._manager.ready("Serving" if self._reloaded else "Serving; the last reload failed, see the log")
+
+
+def _limits(settings: Config) -> Limits:
+    """What no request may pass; a body may be larger than the largest create call by the form that a file comes in."""
+    server = settings.server
+    most = max(Limits.max_body_bytes, settings.batches.max_body_bytes + 2**20)
+    return Limits(head_s=server.header_timeout_s, idle_s=server.keep_alive_s, max_body_bytes=most)
 
 
 def _tls(settings: Config) -> Tls | None:

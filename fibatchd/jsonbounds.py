@@ -10,6 +10,7 @@ MOST_PARTS = 200_000
 """The most arrays, objects and members in one request; the largest real ones have some thousands."""
 MOST_VALUES = 1_000_000
 """The most values, which may be plain numbers: several times the tokens that an embedding request may hold."""
+TOO_MUCH = f"holds more than {MOST_PARTS} arrays, objects and members, or more than {MOST_VALUES} values"
 
 _CHUNK = 64 * 1024
 _NOT_STRUCTURAL = bytes(set(range(256)) - set(b'"[]{},:'))

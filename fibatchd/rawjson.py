@@ -9,7 +9,6 @@ the interpreter's. This module makes up for that: its verdict is RFC 8259's, wit
 """
 
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +20,8 @@ import msgspec
 from msgspec import Raw
 
 from fibatchd.errors import InvalidJson, UnknownMember
-from fibatchd.jsonbounds import MOST_PARTS, MOST_VALUES, is_deeper, is_too_much
+from fibatchd.jsonbounds import TOO_MUCH, is_deeper, is_too_much
+from fibatchd.jsonspans import element_spans, member_spans
 
 T = TypeVar("T")
 
@@ -29,7 +29,6 @@ MAX_DEPTH = 512
 """The most levels of arrays and objects in one text: half of CPython's recursion limit, so that every decoder copes."""
 
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
-_TOO_MUCH = f"holds more than {MOST_PARTS} arrays, objects and members, or more than {MOST_VALUES} values"
 _MOST_SLICES = 1_000_000  # as Raw objects about 64 MB
 _LONGEST_NAME = 100  # characters
 _MOST_DIGITS = sys.int_info.default_max_str_digits
@@ -39,12 +38,7 @@ _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 _check_syntax = msgspec.json.Decoder(Raw).decode
 
-# Applied only where the syntax is known to be right, which is why they can be short.
-_KEY = re.compile(rb'\s*[{,]\s*("(?:[^"\\]++|\\.)*+")\s*:\s*')
-_BEFORE_ELEMENT = re.compile(rb"\s*[\[,]\s*(?!\])")
-_SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\]}]++')
-# One match stops after so many strings though no bracket came: no other thread runs while it lasts.
-_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+"){0,4096}+([\[\]{}])?')
+# Applied only where the syntax is known to be right, which is why it can be short.
 _COLON = re.compile(rb"\s*:\s*")
 
 # Applied to any text.
@@ -113,7 +107,7 @@ def split_object(text: bytes | Raw) -> dict[str, Raw]:
     members = _decoded(_decode_object, text, "an object")
     if members is None:
         whole = bytes(text)
-        members = {_string(key): Raw(whole[start:end]) for key, start, end in _member_spans(whole)}
+        members = {_string(key): Raw(whole[start:end]) for key, start, end in member_spans(whole)}
     return members
 
 
@@ -132,7 +126,7 @@ def split_array(text: bytes | Raw, most: int) -> list[Raw]:
         raise InvalidJson("expected an array")
     else:
         _decoded(_check_syntax, text, "an array")
-    return [Raw(whole[start:end]) for start, end in islice(_element_spans(whole), most + 1)]
+    return [Raw(whole[start:end]) for start, end in islice(element_spans(whole), most + 1)]
 
 
 def decode(text: bytes | Raw) -> Any:
@@ -158,7 +152,7 @@ def duplicate_member(text: bytes, members: dict[str, Raw]) -> str | None:
     if text == _as_json_dumps_writes(members):
         return None
     seen: set[str] = set()
-    for key, _start, _end in _member_spans(text):
+    for key, _start, _end in member_spans(text):
         name = _string(key)
         if name in seen:
             return name
@@ -177,7 +171,7 @@ def replace_member(text: bytes, name: str, value: bytes) -> bytes:
         return text[: span[0]] + value + text[span[1] :]
     pieces = []
     done = 0
-    for key, start, end in _member_spans(text):
+    for key, start, end in member_spans(text):
         if _string(key) == name:
             pieces += [text[done:start], value]
             done = end
@@ -232,7 +226,7 @@ def _read_object(text: bytes) -> dict[str, Raw]:
 
 def _check_amount(text: bytes) -> None:
     if is_too_much(text):
-        raise InvalidJson(_TOO_MUCH)
+        raise InvalidJson(TOO_MUCH)
 
 
 def _check_shape(text: bytes) -> None:
@@ -314,7 +308,7 @@ def _explain(error: msgspec.DecodeError, text: bytes, expected: str) -> Never:
 
 def _known_members(text: bytes, names: frozenset[str]) -> Iterator[tuple[str, Raw]]:
     """Yield the members of these names; others must be null."""
-    for key, start, end in _member_spans(text):
+    for key, start, end in member_spans(text):
         name = _string(key)
         if name in names:
             yield name, Raw(text[start:end])
@@ -337,44 +331,6 @@ def _only_span(text: bytes, name: str) -> tuple[int, int] | None:
     if value is None or colon is None:
         return None
     return colon.end(), colon.end() + len(value)
-
-
-def _member_spans(text: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield each member of an object of good syntax: its key as written, and where its value starts and ends."""
-    key = _KEY.match(text)
-    while key:
-        start = key.end()
-        end = _value_end(text, start)
-        yield key[1], start, end
-        key = _KEY.match(text, end)
-
-
-def _element_spans(text: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where each element of an array of good syntax starts and ends. Raises InvalidJson for one that `read_object`
-    would refuse for its size."""
-    before = _BEFORE_ELEMENT.match(text)
-    while before:
-        start = before.end()
-        end = _value_end(text, start, most=3 * MOST_PARTS)
-        yield start, end
-        before = _BEFORE_ELEMENT.match(text, end)
-
-
-def _value_end(text: bytes, start: int, most: float = math.inf) -> int:
-    if text[start] not in b"[{":
-        scalar = _SCALAR.match(text, start)
-        assert scalar, "the syntax was checked"
-        return scalar.end()
-    depth = 0
-    for count, found in enumerate(_TO_BRACKET.finditer(text, start)):
-        if found[1] is None:
-            continue
-        depth += 1 if found[1] in b"[{" else -1
-        if depth == 0:
-            return found.end()
-        if count > most:
-            raise InvalidJson(_TOO_MUCH)
-    raise AssertionError("the syntax was checked")
 
 
 def _string(token: bytes) -> str:

@@ -105,6 +105,19 @@ def test_too_many_elements_show_without_being_held():
             rawjson.split_array(broken, 3)
 
 
+@given(
+    st.sampled_from([b"x", b"\\n", b"\\\\", b'\\"', b"\\u0041", "é".encode(), b"[{", b'\\"]}']),
+    st.sampled_from([0, 1, 255, 256, 257, 4096, 4097, 70_000]),
+    st.sampled_from([b"", b" " * 70_000, b"\n\t\r"]),
+)
+def test_long_parts_are_told_apart_in_pieces(part, times, space):
+    long = b'"%b"' % (part * times)
+    text = b'{"\\ud800":1,%b%b%b:%b[%b,[%b]],"m":%b9}' % (space, long, space, space, long, long, space)
+    members = rawjson.split_object(text)
+    assert [bytes(raw) for raw in members.values()] == [b"1", b"[%b,[%b]]" % (long, long), b"9"]
+    assert rawjson.replace_member(text, "m", b"8") == text[:-2] + b"8}"
+
+
 @given(objects() | arrays())
 def test_decoding_agrees_with_the_standard_library(text):
     assert clamped(rawjson.decode(text)) == clamped(json.loads(text))
