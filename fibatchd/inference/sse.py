@@ -3,9 +3,13 @@
 import re
 from collections.abc import Iterator
 
+from fibatchd.inference.endpoint import BrokenReply
+
+LONGEST_EVENT = 4 * 2**20
+"""Bytes of one event, at most: it is held until its end has come, and edited on the loop."""
+
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\r\n\n|\n\r\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_DATA = re.compile(rb"^data(?:: ?(.*))?$", re.MULTILINE)
 
 
 class EventSplitter:
@@ -17,34 +21,37 @@ class EventSplitter:
         self._mark = _BYTE_ORDER_MARK
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Give the events that are complete with this chunk."""
+        """Give the events that are complete with this chunk. BrokenReply: one is longer than any may be."""
         self._held += chunk
         start = 0
         while (match := _END.search(self._held, max(start, self._searched - 3))) is not None:
-            yield self._unmarked(bytes(self._held[start : match.end()]))
+            yield self._event(start, match.end())
             start = self._searched = match.end()
         del self._held[:start]
+        if len(self._held) > LONGEST_EVENT:
+            raise BrokenReply(f"an event of the stream has more than {LONGEST_EVENT} bytes")
         self._searched = len(self._held)
 
     def close(self) -> Iterator[bytes]:
         """The stream ended: give what is left, as an event whose blank line is missing."""
         if self._held.strip():
-            yield self._unmarked(bytes(self._held))
+            yield self._event(0, len(self._held))
         self._held.clear()
 
-    def _unmarked(self, event: bytes) -> bytes:
-        """Take the byte order mark off that the standard allows before the first event."""
+    def _event(self, start: int, end: int) -> bytes:
+        """Cut an event out, without the byte order mark that the standard allows before the first."""
         mark, self._mark = self._mark, b""
-        return event.removeprefix(mark)
+        return bytes(self._held[start:end]).removeprefix(mark)
 
     @staticmethod
     def data(event: bytes) -> bytes | None:
         """Return an event's data, its lines joined by newlines; None where it has none."""
-        lines = [match[1] or b"" for match in _DATA.finditer(event.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))]
+        lines = [
+            line[5:].removeprefix(b" ") for line in event.splitlines() if line == b"data" or line.startswith(b"data:")
+        ]
         return b"\n".join(lines) if lines else None
 
     @staticmethod
     def name(event: bytes) -> bytes | None:
         """Return the value of an event's `event` field, None where it has none."""
-        match = re.search(rb"^event: ?(.*?)\r?$", event, re.MULTILINE)
-        return match[1] if match else None
+        return next((line[6:].removeprefix(b" ") for line in event.splitlines() if line.startswith(b"event:")), None)
