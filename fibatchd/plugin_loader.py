@@ -16,6 +16,7 @@ from typing import Any
 import pluggy
 
 from fibatchd import hookspecs
+from fibatchd.config import CHAT_COMPLETIONS
 from fibatchd.errors import ConfigError
 from fibatchd.inference.endpoint import Endpoint
 from fibatchd.store import migrate
@@ -54,6 +55,13 @@ class Plugins:
             name = self.manager.get_name(implementation.plugin)
             found: Any = implementation.function(*([context] if implementation.argnames else []))
             yield str(name), found
+
+    def endpoint_paths(self) -> frozenset[str] | None:
+        """Return the paths that models may list, the core's included; None where only a daemon can tell, since a plugin asks
+        for its context."""
+        if any(implementation.argnames for implementation in self.hook.fibatchd_endpoints.get_hookimpls()):
+            return None
+        return frozenset({CHAT_COMPLETIONS, *(endpoint.path for _, found in self.endpoints() for endpoint in found)})
 
     def migrations(self) -> list[migrate.Migration]:
         """Return the core's migrations and then those of the plugins."""

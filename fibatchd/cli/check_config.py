@@ -17,7 +17,8 @@ def command(ctx: click.Context, config_path: Path | None) -> None:
     """Check a configuration file as the daemon would."""
     if config_path is None:
         raise click.MissingParameter(ctx=ctx, param_type="option", param_hint="--config")
-    config = load_config(config_path, load_plugins(config_path))
+    plugins = load_plugins(config_path)
+    config = load_config(config_path, plugins, known_endpoints=plugins.endpoint_paths())
     click.echo("OK")
     for title, names in summary(config):
         click.echo(f"{title:<12}{', '.join(names) or 'none'}")

@@ -5,7 +5,7 @@ Plugins bring the front end's libraries with them, so they are loaded only where
 opened without them, and a key can be revoked while a plugin is broken.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +38,21 @@ def load_plugins(config_path: Path | None) -> Plugins:
     return plugin_loader.load(plugin_dir(config_path))
 
 
-def load_config(config_path: Path | None, plugins: Plugins, *, store_only: bool = False) -> Config:
-    """Return the configuration, checked with what plugins add to it; `store_only` is `config.load`'s. Raises ConfigError."""
-    return load(config_path, plugin_schemas=plugins.settings(), known_extensions=plugins.names, store_only=store_only)
+def load_config(
+    config_path: Path | None,
+    plugins: Plugins,
+    *,
+    known_endpoints: Collection[str] | None = None,
+    store_only: bool = False,
+) -> Config:
+    """Return the configuration, checked with what plugins add to it; the options are `config.load`'s. Raises ConfigError."""
+    return load(
+        config_path,
+        plugin_schemas=plugins.settings(),
+        known_extensions=plugins.names,
+        known_endpoints=known_endpoints,
+        store_only=store_only,
+    )
 
 
 def load_config_for_store(config_path: Path | None) -> Config:

@@ -82,6 +82,14 @@ def check_batches(batches: Table, tiers: Collection[str]) -> Iterator[Problem]:
         yield Problem(("batches", "retry_base_s"), f"{base} is above retry_cap_s, which is {cap}")
 
 
+def check_body_sizes(server: Table, batches: Table) -> Iterator[Problem]:
+    """A create body of the largest size must fit what all of them together may hold: else it could never be received."""
+    largest, all_together = batches.get("max_body_bytes", 32 * 2**20), server.get("max_buffered_body_bytes", 64 * 2**20)
+    if largest > all_together:
+        text = f"{largest} is above server.max_buffered_body_bytes, which is {all_together}"
+        yield Problem(("batches", "max_body_bytes"), text)
+
+
 def check_models(
     models: Iterable[Table | None], tiers: Collection[str], endpoints: Collection[str] | None
 ) -> Iterator[Problem]:

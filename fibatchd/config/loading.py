@@ -143,6 +143,7 @@ def _cross_problems(
         yield from checks.check_listen(address, ("metrics", "listen"))
     yield from checks.check_extensions(sound.get("extensions", {}), known_extensions)
     yield from checks.check_batches(sound.get("batches", {}), tiers)
+    yield from checks.check_body_sizes(sound.get("server", {}), sound.get("batches", {}))
     yield from checks.check_models(sound.get("models", ()), tiers, known_endpoints)
 
 

@@ -3,10 +3,11 @@ faults. Nothing is left behind by any of them."""
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 import trio
-from api import chat, serving
+from api import chat
 
 from fibatchd.errors import StoreUnavailable
 from fibatchd.money import PICO
@@ -139,19 +140,20 @@ async def test_a_body_over_the_limit(api):
     assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
-async def test_bodies_received_together_are_bounded(tmp_path):
-    async with serving(tmp_path, extra="[server]\nmax_buffered_body_bytes = 5000\n") as api:
-        stream = await trio.open_tcp_stream("127.0.0.1", api.port)
-        async with stream:
-            head = f"POST /v1/batches HTTP/1.1\r\nhost: a\r\nx-api-key: {api.ada.secret}\r\ncontent-length: 4500\r\n"
-            await stream.send_all(head.encode() + b"expect: 100-continue\r\n\r\n")
-            assert b" 100 " in await stream.receive_some()
-            answer = await create(api, 4)  # some 600 bytes
-            assert answer.status_code == 503
-            assert answer.headers["retry-after"] == "1"
-            await stream.send_all(b" " * 4500)
-            assert b" 400 " in await stream.receive_some()
-        assert (await create(api, 4)).status_code == 200
+async def test_bodies_received_together_are_bounded(api):
+    config = api.context.config
+    api.context.config = replace(config, server=replace(config.server, max_buffered_body_bytes=5000))
+    stream = await trio.open_tcp_stream("127.0.0.1", api.port)
+    async with stream:
+        head = f"POST /v1/batches HTTP/1.1\r\nhost: a\r\nx-api-key: {api.ada.secret}\r\ncontent-length: 4500\r\n"
+        await stream.send_all(head.encode() + b"expect: 100-continue\r\n\r\n")
+        assert b" 100 " in await stream.receive_some()
+        answer = await create(api, 4)  # some 600 bytes
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"] == "1"
+        await stream.send_all(b" " * 4500)
+        assert b" 400 " in await stream.receive_some()
+    assert (await create(api, 4)).status_code == 200
 
 
 async def test_a_store_that_is_gone(api):

@@ -71,3 +71,16 @@ def test_no_file():
 
 def test_wrong_usage():
     assert CliRunner().invoke(main, ["check-config"]).exit_code == 2
+
+
+def test_an_endpoint_that_nothing_serves(run):
+    answer = run("""
+        [[models]]
+        id = "m"
+        endpoints = ["/v1/chat/completions", "/v1/embedings"]
+        upstreams = [{ url = "echo:" }]
+    """)
+    assert answer.stderr == (
+        'models[0].endpoints[1]: "/v1/embedings" is not an endpoint of any plugin; did you mean `/v1/embeddings`?\n'
+    )
+    assert answer.exit_code == 1

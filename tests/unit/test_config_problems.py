@@ -65,6 +65,9 @@ MALFORMED = [
     ("[server]\ntrusted_proxies = ['::1', 'proxy']\n", ['server.trusted_proxies[1]: "proxy" is not an IP address, a network such as 10.0.0.0/8, or unix:']),
     ("[storage]\nurl = 'mysql://u:secret@h/d'\n", ["storage.url: the value is not the address of a store: write sqlite:PATH or postgresql://…"]),
     ("[storage]\nurl = 'sqlite:///x.db'\n", ["storage.url: an SQLite file is named without // in front: write sqlite:fibatchd.db or sqlite:/a/path"]),
+    ("[server]\nmax_buffered_body_bytes = 1000\n[batches]\nmax_body_bytes = 1001\n",
+        ["batches.max_body_bytes: 1001 is above server.max_buffered_body_bytes, which is 1000"]),
+    ("[batches]\nmax_body_bytes = 67108865\n", ["batches.max_body_bytes: 67108865 is above server.max_buffered_body_bytes, which is 67108864"]),
     # names that must exist, or exist once
     ("[batches]\ncreate_tiers = ['fre']\n", ['batches.create_tiers[0]: "fre" is not a tier; did you mean `free`?']),
     (f"{MODEL}tiers = ['free', 'gold']\n{UPSTREAM}", ['models[0].tiers[1]: "gold" is not a tier; known are: admin, free, internal, pro']),
