@@ -122,6 +122,12 @@ class ModelServer:
                 return dict(rule["action"])
         return {}
 
+    def answer_to(self, request: dict[str, Any], content: str, entry: dict[str, Any]) -> bytes:
+        """The body of a success."""
+        if entry["path"].endswith("/rerank"):
+            return json.dumps(ranking(request)).encode()
+        return json.dumps(completion(request["model"], content, entry["n"])).encode()
+
     async def act(
         self, stream: trio.SocketStream, request: Any, content: str, action: dict[str, Any], entry: Any
     ) -> bool:
@@ -130,9 +136,7 @@ class ModelServer:
         if action.get("close") == "reset":
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return False
-        body = json.dumps(completion(request["model"], content, entry["n"])).encode()
-        if entry["path"].endswith("/rerank"):
-            body = json.dumps(ranking(request)).encode()
+        body = self.answer_to(request, content, entry)
         if "body" in action:
             body = action["body"].encode()
         elif "big" in action:

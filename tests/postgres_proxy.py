@@ -8,7 +8,7 @@ import trio
 
 class Proxy:
     """`url` leads through it. `lose_commit` decides the fate of the next COMMIT: "before" it reaches the server, or
-    "after", when the server has answered. `frozen` until `thaw` is called after `freeze`."""
+    "after", when the server has answered. `frozen` until `thaw` is called after `freeze`. Every chunk takes `delay` s."""
 
     def __init__(self, server_url):
         parts = urllib.parse.urlsplit(server_url)
@@ -18,6 +18,7 @@ class Proxy:
         self._moving.set()
         self._pairs = set()
         self.lose_commit = None
+        self.delay = 0.0
         self.lost = trio.Event()
         self._answered = trio.Event()
 
@@ -59,6 +60,8 @@ class Proxy:
                 if not upwards:
                     self._answered.set()
                 await self._moving.wait()
+                if self.delay:
+                    await trio.sleep(self.delay)
                 if upwards and self.lose_commit and b"COMMIT" in chunk:
                     await self._lose(chunk, target, scope)
                     break
