@@ -1,7 +1,7 @@
 """What the parts of a running daemon share, and what a plugin is given: the configuration as it is now, the store, the
 endpoints, the way to the models. Made once by `daemon.py`."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ import trio
 from fibatchd.config import Config
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.batches import Batch
+from fibatchd.domain.requests import Submitted
 from fibatchd.inference import entitlement
 from fibatchd.inference.bookkeeping import Bookkeeper
 from fibatchd.inference.endpoint import Endpoints
@@ -72,6 +73,28 @@ class BatchInput(Protocol):
 
     async def create(self, call: CreateCall) -> Batch:
         """Create the batch, or raise ApiError; nothing is stored then."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RerunCall:
+    """A call that runs requests of an ended batch again. `requests` gives them in submission order, some at a time; it
+    raises ApiError where the batch is deleted meanwhile."""
+
+    caller: Caller
+    batch: Batch
+    requests: AsyncGenerator[Sequence[Submitted], None]
+    key: IdempotencyKey | None
+
+
+class Rerun(Protocol):
+    """How batches of a kind, those of one `source`, are run again."""
+
+    source: str
+
+    async def rerun(self, call: RerunCall) -> Batch:
+        """Create a batch of the same kind from the call's requests, with the old one's metadata, and `rerun_of`; or raise
+        ApiError, and nothing is stored then."""
         ...
 
 

@@ -179,7 +179,7 @@ class Daemon:
     def _services(self, app: Api) -> Iterator[Service]:
         """Give what runs from before the first request until after the last."""
         context, transitions, heartbeat = self._context, Transitions(self._store), Heartbeat()
-        yield from (self._manager, heartbeat, transitions, context.bookkeeper)
+        yield from (self._manager, heartbeat, transitions, context.bookkeeper, app.throughput)
         yield LoadProbe(context.executor.fleet, context.load.report)
         for found in self._plugins.hook.fibatchd_services(context=context):
             yield from found

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import click
     from quart import Blueprint
 
-    from fibatchd.context import BatchInput, Context, ErrorShape, Identify, Service
+    from fibatchd.context import BatchInput, Context, ErrorShape, Identify, Rerun, Service
 
 hookspec = pluggy.HookspecMarker("fibatchd")
 hookimpl = pluggy.HookimplMarker("fibatchd")
@@ -53,6 +53,12 @@ def fibatchd_endpoints(context: "Context") -> Iterable[Endpoint]:
 @hookspec
 def fibatchd_batch_inputs(context: "Context") -> "Iterable[BatchInput]":
     """Return further forms in which `POST /v1/batches` may name its requests."""
+    raise NotImplementedError
+
+
+@hookspec
+def fibatchd_reruns(context: "Context") -> "Iterable[Rerun]":
+    """Return how batches of the plugin's kinds are run again."""
     raise NotImplementedError
 
 

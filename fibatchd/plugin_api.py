@@ -2,11 +2,11 @@
 
 from fibatchd import rawjson
 from fibatchd.config import CHAT_COMPLETIONS, Capabilities, Config, Model, Upstream
-from fibatchd.context import BatchInput, Caller, Context, CreateCall, ErrorShape, Identify, Service
+from fibatchd.context import BatchInput, Caller, Context, CreateCall, ErrorShape, Identify, Rerun, RerunCall, Service
 from fibatchd.domain import states
 from fibatchd.domain.accounts import Account, Key
 from fibatchd.domain.batches import Batch
-from fibatchd.domain.requests import Failure, NewRequest, Result, Usage
+from fibatchd.domain.requests import Failure, NewRequest, Result, Submitted, Usage
 from fibatchd.errors import ApiError, InvalidJson, LeaseLost, StoreConflict, StoreError, StoreUnavailable, UnknownMember
 from fibatchd.hookspecs import hookimpl
 from fibatchd.ids import is_id, new_id, request_id
@@ -53,14 +53,13 @@ __all__ = [
     "CHAT_COMPLETIONS", "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call",
     "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Distribution", "Endpoint", "ErrorShape",
     "EventSplitter", "Failure", "FixedBytes", "Identify", "Insert", "InvalidJson", "JobRunner", "Key", "LeaseLost",
-    "LimitedBody", "Many", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem", "Query",
-    "Refused", "Reply", "Result", "Route", "Row", "Script", "Service", "Store", "StoreConflict", "StoreError",
-    "StoreUnavailable", "StreamEditor", "Target", "UnknownMember", "Upstream", "Usage", "accounts", "admission", "base_url",
-    "batch_object", "batches", "caller", "caller_by", "caller_of_key",
-    "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object",
-    "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "jobs",
-    "list_object", "load_schema", "method_problem", "new_id", "one", "output_line", "paging", "pass_fence",
-    "pieces", "public", "rawjson", "read_body", "read_piece", "read_pieces", "read_usage", "request_id",
-    "require_access", "require_batches", "require_for_creation", "require_quota", "require_room", "results",
-    "retry_after", "states", "store_batch", "url_of",
+    "LimitedBody", "Many", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem",
+    "Query", "Refused", "Reply", "Rerun", "RerunCall", "Result", "Route", "Row", "Script", "Service", "Store",
+    "StoreConflict", "StoreError", "StoreUnavailable", "StreamEditor", "Submitted", "Target", "UnknownMember", "Upstream",
+    "Usage", "accounts", "admission", "base_url", "batch_object", "batches", "caller", "caller_by", "caller_of_key",
+    "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object", "fixed_answer", "from_package",
+    "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "jobs", "list_object", "load_schema",
+    "method_problem", "new_id", "one", "output_line", "paging", "pass_fence", "pieces", "public", "rawjson", "read_body",
+    "read_piece", "read_pieces", "read_usage", "request_id", "require_access", "require_batches",
+    "require_for_creation", "require_quota", "require_room", "results", "retry_after", "states", "store_batch", "url_of",
 ]  # fmt: skip

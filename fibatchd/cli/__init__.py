@@ -19,6 +19,7 @@ COMMANDS = {
     "check-config": "fibatchd.cli.check_config",
     "account": "fibatchd.cli.account",
     "key": "fibatchd.cli.key",
+    "model": "fibatchd.cli.model",
     "batch": "fibatchd.cli.batch",
     "migrate": "fibatchd.cli.migrate",
     "migrate-store": "fibatchd.cli.migrate_store",

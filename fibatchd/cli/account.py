@@ -4,16 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
+from fibatchd.administration import shown_account, tier_problem
 from fibatchd.cli.opening import Opened, run, write
 from fibatchd.cli.options import config_option, quota, text
 from fibatchd.cli.tables import show
 from fibatchd.config import Config
 from fibatchd.domain.accounts import ACTIVE, SUSPENDED, Account
 from fibatchd.errors import FibatchdError
-from fibatchd.inference.entitlement import daily_quota
-from fibatchd.money import usd_text
 from fibatchd.store import accounts
 
 account_id = click.argument("account_id", type=text)
@@ -47,7 +45,7 @@ def list_accounts(as_json: bool, config_path: Path | None) -> None:
     """List all accounts, oldest first, deleted ones included."""
 
     async def work(opened: Opened) -> list[dict[str, Any]]:
-        return [shown(account, opened.config) for account in await opened.store.read(accounts.list_accounts)]
+        return [shown_account(account, opened.config) for account in await opened.store.read(accounts.list_accounts)]
 
     show(run(config_path, work), as_json=as_json, empty="no accounts")
 
@@ -101,21 +99,8 @@ def set_quota(account_id: str, quota: int | None, config_path: Path | None) -> N
 
 def check_tier(config: Config, tier: str) -> None:
     """Raise FibatchdError where no tier has this name."""
-    if tier not in config.tiers:
-        raise FibatchdError(f"there is no tier {tier!r}; the configuration has {', '.join(config.tiers)}")
-
-
-def shown(account: Account, config: Config) -> dict[str, Any]:
-    """Return an account as listings show it. The quota is the one that counts: the account's own, else its tier's."""
-    quota = daily_quota(config, account)
-    return {
-        "id": account.id,
-        "name": account.name,
-        "tier": account.tier,
-        "status": account.status,
-        "daily_quota_usd": None if quota is None else msgspec.Raw(usd_text(quota).encode()),
-        "created_at": int(account.created_at),
-    }
+    if (problem := tier_problem(config, tier)) is not None:
+        raise FibatchdError(problem)
 
 
 def _check_found(found: bool, account_id: str) -> None:

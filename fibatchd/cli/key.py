@@ -1,10 +1,10 @@
 """`fibatchd key`: the secrets by which accounts are known."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
+from fibatchd.administration import pinned, shown_key
 from fibatchd.cli.opening import Opened, run, write
 from fibatchd.cli.options import config_option, seconds, text
 from fibatchd.cli.tables import show
@@ -30,12 +30,10 @@ def create(account_id: str, expires_in: float | None, models: tuple[str, ...], c
     """Create a key and print it. It is shown this once: only its hash is kept."""
 
     async def work(opened: Opened) -> tuple[Key, str] | None:
-        known = {name: found.id for name in models if (found := opened.config.find_model(name))}
-        for name in models:
-            if name not in known:
-                click.echo(f"fibatchd: warning: the configuration has no model {name!r}", err=True)
-        limited = [known.get(name, name) for name in models] or None
-        return await opened.store.write(accounts.create_key, account_id, expires_in=expires_in, models=limited)
+        limited, unknown = pinned(opened.config, models)
+        for name in unknown:
+            click.echo(f"fibatchd: warning: the configuration has no model {name!r}", err=True)
+        return await opened.store.write(accounts.create_key, account_id, expires_in=expires_in, models=limited or None)
 
     made = run(config_path, work)
     if made is None:
@@ -52,7 +50,7 @@ def list_keys(account_id: str, as_json: bool, config_path: Path | None) -> None:
     keys = run(config_path, lambda opened: opened.store.read(_keys_of, account_id))
     if keys is None:
         raise FibatchdError(f"there is no account {account_id}")
-    show([shown(key) for key in keys], as_json=as_json, empty="no keys")
+    show([shown_key(key) for key in keys], as_json=as_json, empty="no keys")
 
 
 @command.command()
@@ -62,19 +60,6 @@ def revoke(key_id: str, config_path: Path | None) -> None:
     """Revoke a key, named by its id. Batches that were created with it fail."""
     if not write(config_path, accounts.revoke_key, key_id):
         raise FibatchdError(f"there is no key {key_id}; name it by its id, which starts with key_")
-
-
-def shown(key: Key) -> dict[str, Any]:
-    """Return a key as listings show it."""
-    return {
-        "id": key.id,
-        "account_id": key.account_id,
-        "prefix": key.prefix,
-        "created_at": int(key.created_at),
-        "expires_at": None if key.expires_at is None else int(key.expires_at),
-        "revoked_at": None if key.revoked_at is None else int(key.revoked_at),
-        "models": key.models,
-    }
 
 
 def _keys_of(account_id: str) -> Script[list[Key] | None]:

@@ -8,7 +8,6 @@ import click
 from fibatchd.money import parse_usd
 
 _CONFIG = "fibatchd.config"
-LONGEST_TEXT = 200
 LONGEST_SPAN_S = 1e10
 
 
@@ -56,11 +55,11 @@ def take_config(args: Sequence[str]) -> tuple[Path | None, list[str]]:
 
 
 def text(value: str) -> str:
-    """Check a name or an id: printable text, not empty. What is not UTF-8 would be refused by every store."""
-    if not value.strip() or not value.isprintable():
-        raise click.BadParameter("expected printable text that is not empty")
-    if len(value) > LONGEST_TEXT:
-        raise click.BadParameter(f"longer than {LONGEST_TEXT} characters")
+    """Check a name or an id: printable text, not empty."""
+    from fibatchd.administration import text_problem  # brings the configuration, which the help does not need
+
+    if (problem := text_problem(value)) is not None:
+        raise click.BadParameter(problem)
     return value
 
 

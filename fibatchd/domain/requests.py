@@ -31,10 +31,18 @@ class NewRequest:
     failure: Failure | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """One request of a batch as it was sent: `body` is the client's own bytes."""
+
+    custom_id: str
+    body: bytes
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Claimed:
     """One request taken to run: its attempt is counted already. `lease` is the id of the daemon that took it, `lane` the
-    (batch, model) row it was taken from; `options` are the batch's, as JSON text."""
+    (batch, model) row it was taken from; `options` are the batch's, as JSON text; `tier` is the account's at that time."""
 
     number: int
     attempt: int
@@ -47,6 +55,7 @@ class Claimed:
     endpoint: str
     options: str | None
     body: bytes
+    tier: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,10 @@ class ChatCompletions(Endpoint):
             body = rawjson.replace_member(body, "model", msgspec.json.encode(route.model.id))
         return Reply(body, read_usage(members.get("usage")))
 
+    def usage_of(self, answer: bytes) -> Usage | None:
+        """Return the usage of a completion."""
+        return read_usage(rawjson.split_object(answer).get("usage"))
+
     def editor(self, call: Call, route: Route) -> StreamEditor:
         """Return an editor that renames the model and keeps back the usage chunk nobody asked for."""
         return ChatStream(route.model.id, usage_asked=bool(call.memo))

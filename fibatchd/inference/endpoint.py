@@ -123,6 +123,10 @@ class Endpoint(ABC):
     def reply(self, body: bytes, call: Call, route: Route) -> Reply:
         """Turn the body of a 2xx answer into the client's. Raises BrokenReply."""
 
+    def usage_of(self, answer: bytes) -> Usage | None:
+        """Return what an answer, as the client got it, tells of its tokens; None where it tells nothing. The default."""
+        return None
+
     def editor(self, call: Call, route: Route) -> StreamEditor:
         """Return a new editor for the stream that answers `call`. The default: this endpoint does not stream."""
         raise Refused(Problem("stream: not available on this endpoint", "stream"))

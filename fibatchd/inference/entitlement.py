@@ -1,7 +1,10 @@
-"""What an account may do beside using models: create batches, and spend so much a day. Pure; the configuration decides."""
+"""What an account may do beside using models: create batches, spend so much a day, administer. Pure; the configuration and
+the account's tier decide."""
 
 from fibatchd.config import Config
 from fibatchd.domain.accounts import Account
+
+ADMIN_TIER = "admin"
 
 
 def may_create_batches(config: Config, account: Account) -> bool:
@@ -15,3 +18,8 @@ def daily_quota(config: Config, account: Account) -> int | None:
         return account.quota
     tier = config.tiers.get(account.tier)
     return tier.daily_quota if tier else None
+
+
+def is_admin(account: Account) -> bool:
+    """Whether the account may use the admin API: its tier says so."""
+    return account.tier == ADMIN_TIER

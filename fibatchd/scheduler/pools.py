@@ -14,6 +14,7 @@ import trio
 from fibatchd.context import Context
 from fibatchd.errors import LeaseLost, StoreUnavailable
 from fibatchd.scheduler.accounts import AccountLoad
+from fibatchd.scheduler.drains import Drains
 from fibatchd.scheduler.jobs import JobRunner
 from fibatchd.scheduler.lease import Lease
 from fibatchd.scheduler.pool import LOOK_IDLE_S, Pool
@@ -88,8 +89,7 @@ class Scheduler:
         self.lease.renew_soon()
         for model in self.context.config.models:
             self.pool(model.id)
-        for pool in self.pools.values():
-            pool.wake(look=True)
+        self._look_all()
 
     def pool(self, model_id: str) -> Pool:
         """Return a model's pool; it is started where there is none yet."""
@@ -113,10 +113,12 @@ class Scheduler:
     async def _start_claiming(self, nursery: trio.Nursery) -> None:
         sweeper = Sweeper(self.context)
         purger = JobRunner(self.context, "purge", purge)
+        drains = Drains(self.context, self._look_all)
         for name, part in (
             ("take-over", self.lease.keep_taking_over),
             ("sweeper", sweeper.run),
             (purger.name, purger.run),
+            (drains.name, drains.run),
             ("work", self._listen_for_work),
             ("closed", self._listen_for_closed),
             ("places", self._listen_for_places),
@@ -168,6 +170,10 @@ class Scheduler:
     def _lease_lost(self) -> None:
         for pool in self.pools.values():
             pool.lease_lost()
+
+    def _look_all(self) -> None:
+        for pool in self.pools.values():
+            pool.wake(look=True)
 
     def _wake_all(self) -> None:
         for pool in self.pools.values():

@@ -54,6 +54,7 @@ WHERE {which} AND l.queued > 0 AND b.prepared = 1 AND b.closed_as IS NULL AND b.
 ORDER BY b.id
 """
 _OF_MODEL = _CANDIDATES.format(which="l.model = ?")
+_OF_BATCHES = _CANDIDATES.format(which="l.batch_id = ANY(?)")
 _OF_LANES = _CANDIDATES.format(which="l.id = ANY(?)") + "FOR UPDATE OF b"
 
 
@@ -68,6 +69,13 @@ def candidates(model: str) -> Script[tuple[list[Candidate], float]]:
     """Return a model's lanes with queued requests, oldest batch first, and the store's time."""
     ((now,),) = yield NOW
     rows = yield Query(_OF_MODEL, (utc_day(now), model, now))
+    return [_candidate(row) for row in rows], now
+
+
+def of_batches(batch_ids: Sequence[str]) -> Script[tuple[list[Candidate], float]]:
+    """Return the lanes of these batches that have queued requests, and the store's time."""
+    ((now,),) = yield NOW
+    rows = yield Query(_OF_BATCHES, (utc_day(now), list(batch_ids), now))
     return [_candidate(row) for row in rows], now
 
 
@@ -117,7 +125,18 @@ def claim(daemon: int, takes: Sequence[tuple[int, int]], may_run: Callable[[Cand
 
 def _claimed(c: Candidate, daemon: int, number: int, attempt: int, body: bytes) -> Claimed:
     return Claimed(
-        number, attempt, daemon, c.lane, c.batch_id, c.account.id, c.key.id, c.model, c.endpoint, c.options, body
+        number,
+        attempt,
+        daemon,
+        c.lane,
+        c.batch_id,
+        c.account.id,
+        c.key.id,
+        c.model,
+        c.endpoint,
+        c.options,
+        body,
+        c.account.tier,
     )
 
 

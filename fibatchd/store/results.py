@@ -22,11 +22,12 @@ LEFT JOIN results s ON s.number = r.number AND s.number >= ? AND s.number <= ?
 WHERE r.number >= ? AND r.number <= ? ORDER BY r.number
 """
 
-_NEVER_RAN = {
+NEVER_RAN = {
     "cancelled": ("batch_cancelled", "The batch was cancelled before the request ran"),
     "expired": ("batch_expired", "The completion window closed before the request ran"),
     "failed": ("batch_failed", "The batch failed before the request ran"),
 }
+"""Code and message of requests that a batch's end overtook, by what it was closed as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +59,16 @@ def piece(batch: Batch, first: int, last: int, *, max_rows: int, max_bytes: int)
     closed = yield Query("SELECT closed_as, error_message FROM batches WHERE id = ?", (batch.id,))
     closed_as, why = closed[0] if closed else (None, None)
     rows = yield Query(_RESULT, (first, end) * 3)
-    return [_result(row, closed_as, why) for row in rows]
+    return [result_from(row, closed_as, why) for row in rows]
 
 
-def _result(row: Row, closed_as: str | None, why: str | None) -> Result:
+def result_from(row: Row, closed_as: str | None, why: str | None) -> Result:
+    """Build a Result from the columns of `_RESULT`, in a batch that was closed so, if it was, and why."""
     number, custom_id, status, request_id, status_code, body, code, message, error_status = row
     failure = Failure(code, message, error_status) if code is not None else None
     if status == "queued" and closed_as is not None:
         # It never ran, or waited for a retry that will not come: the batch's end is its end.
-        end_code, text = _NEVER_RAN[closed_as]
+        end_code, text = NEVER_RAN[closed_as]
         if closed_as == "failed" and why:
             text = f"{text}: {why}"
         if failure is not None:

@@ -63,6 +63,12 @@ class Replica:
             breaker = self._probe_at if self._probe is None else math.inf
         return max(breaker, self.paused_until, self._requests.ready_at(), self._tokens.ready_at())
 
+    def state(self, now: float) -> str:
+        """Return how it does in a word: "up", "paused" (it asked to be left alone), "down", or "probing"."""
+        if self.out:
+            return "down" if self._probe is None else "probing"
+        return "paused" if self.paused_until > now else "up"
+
     def room(self, now: float) -> float:
         """Return how many requests may go to it now: none, one as a probe, about what its paces leave, or infinitely many."""
         if self.ready_at() > now:

@@ -8,6 +8,7 @@ from quart import Request, current_app
 
 from fibatchd.context import Context, Identify
 from fibatchd.errors import ApiError
+from fibatchd.web.admin.throughput import Throughput
 from fibatchd.web.exports import Digests
 from fibatchd.web.guards import BodyBudget
 from fibatchd.web.traffic import Traffic
@@ -28,6 +29,7 @@ class Front:
         self.identify = identify
         self.digests = Digests()
         self.traffic = Traffic()
+        self.throughput = Throughput(context.tally)
         self._creates_bound = context.config.server.max_buffered_body_bytes
         self._creates = BodyBudget(self._creates_bound)
         self._calls = BodyBudget(MAX_CALLS_BYTES)

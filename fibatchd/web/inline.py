@@ -3,14 +3,16 @@ that is wrong refuses the whole batch by name.
 """
 
 from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
 
 import msgspec
 
 from fibatchd import rawjson
 from fibatchd.config import CHAT_COMPLETIONS
-from fibatchd.context import Context, CreateCall
+from fibatchd.context import Caller, Context, CreateCall, RerunCall
 from fibatchd.domain.batches import Batch
-from fibatchd.domain.requests import NewRequest
+from fibatchd.domain.requests import NewRequest, Submitted
 from fibatchd.errors import ApiError, InvalidJson
 from fibatchd.ids import new_id
 from fibatchd.inference.endpoint import Problem
@@ -29,6 +31,7 @@ FIELDS = frozenset({"custom_id", "method", "url", "body"})
 class InlineBatches:
     """The form of `POST /v1/batches` with `requests`; a context.BatchInput."""
 
+    source = "inline"
     member = "requests"
     allowed = frozenset({"requests", "metadata", "endpoint", "completion_window"})
 
@@ -39,23 +42,36 @@ class InlineBatches:
         """Check all requests and store them."""
         settings = self._context.config.batches
         items = await in_worker(_split, call.members["requests"], settings.max_requests)
-        checker = Checker(self._context, call)
+        stated = call.members.get("endpoint")
+        checker = Checker(self._context, call.caller, None if stated is None else rawjson.decode(stated))
         requests: list[NewRequest] = []
         for start, piece in pieces(items):
             requests += await in_worker(checker.check, start, piece)
         del items
-        account, key = call.caller.account, call.caller.key
-        new = NewBatch(
+        new = replace(self._new(call.caller, checker.endpoint), metadata=call.metadata)
+        return created(await store_batch(self._context, new, requests, call.key))
+
+    async def rerun(self, call: RerunCall) -> Batch:
+        """Check the requests as if they were sent now, and store them; a context.Rerun."""
+        old = call.batch
+        checker = Checker(self._context, call.caller, old.endpoint)
+        requests: list[NewRequest] = []
+        async with aclosing(call.requests) as given:
+            async for piece in given:
+                requests += await in_worker(checker.check_again, len(requests), piece)
+        new = replace(self._new(call.caller, old.endpoint), metadata=old.metadata, rerun_of=old.id)
+        return created(await store_batch(self._context, new, requests, call.key))
+
+    def _new(self, caller: Caller, endpoint: str) -> NewBatch:
+        return NewBatch(
             id=new_id("batch_"),
             api="batches",
-            source="inline",
-            account_id=account.id,
-            key_id=key.id,
-            endpoint=checker.endpoint,
-            window_s=settings.completion_window_s,
-            metadata=call.metadata,
+            source=self.source,
+            account_id=caller.account.id,
+            key_id=caller.key.id,
+            endpoint=endpoint,
+            window_s=self._context.config.batches.completion_window_s,
         )
-        return created(await store_batch(self._context, new, requests, call.key))
 
 
 def _split(raw: msgspec.Raw, most: int) -> Sequence[msgspec.Raw]:
@@ -76,12 +92,14 @@ def _split(raw: msgspec.Raw, most: int) -> Sequence[msgspec.Raw]:
 
 
 class Checker:
-    """Checks a batch's requests in order, and remembers what each has to agree with. `endpoint` is what they all name."""
+    """Checks a batch's requests in order, and remembers what each has to agree with. `endpoint` is what they all name;
+    `stated` is what the call says of it, None where it says nothing."""
 
-    def __init__(self, context: Context, call: CreateCall) -> None:
+    def __init__(self, context: Context, caller: Caller, stated: object = None) -> None:
         self._context = context
         self._config = context.config
-        self._call = call
+        self._caller = caller
+        self._stated = stated
         self._seen: set[str] = set()
         self._target: Target | None = None
         self.endpoint = ""
@@ -89,6 +107,19 @@ class Checker:
     def check(self, start: int, items: Sequence[msgspec.Raw]) -> list[NewRequest]:
         """Check the requests at positions `start` on. Raises ApiError 400 for the first that is wrong."""
         return [self._check(f"requests[{start + offset}]", bytes(item)) for offset, item in enumerate(items)]
+
+    def check_again(self, start: int, items: Sequence[Submitted]) -> list[NewRequest]:
+        """Check requests that were good before, from position `start` on. Raises ApiError 400 for the first that no longer
+        is."""
+        checked = []
+        for offset, item in enumerate(items):
+            where = f"requests[{start + offset}]"
+            target = self._target or self._first_target(str(self._stated))
+            found = target if isinstance(target, Problem) else self._judged(target, item.custom_id, item.body)
+            if isinstance(found, Problem):
+                raise _refused(f"{where} (custom_id '{item.custom_id}')", where, found)
+            checked.append(found)
+        return checked
 
     def _check(self, where: str, text: bytes) -> NewRequest:
         try:
@@ -115,6 +146,9 @@ class Checker:
             return Problem("body: missing, expected an object", "body", MISSING)
         if not body.startswith(b"{"):
             return Problem("body: expected an object", "body", INVALID_TYPE)
+        return self._judged(target, custom_id, body)
+
+    def _judged(self, target: Target, custom_id: str, body: bytes) -> NewRequest | Problem:
         verdict = target.judge(body)
         if isinstance(verdict, Problem):
             param = "body" if verdict.param is None else f"body.{verdict.param}"
@@ -148,16 +182,14 @@ class Checker:
         problem = endpoint_problem(self._context, url, "url")
         if problem is not None:
             return problem
-        stated = self._call.members.get("endpoint")
-        if stated is not None and rawjson.decode(stated) != url:
+        if self._stated is not None and self._stated != url:
             message = f"endpoint: must equal the url of the requests, {url}"
             raise ApiError(400, message, code="invalid_value", param="endpoint")
         self.endpoint = url
-        caller = self._call.caller
         self._target = Target(
             self._config,
-            caller.account,
-            caller.key,
+            self._caller.account,
+            self._caller.key,
             self._context.endpoints[url],
             batch=True,
             drained=self._context.drained,

@@ -13,11 +13,16 @@ _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 def limit(default: int, most: int) -> int:
     """Return the query's `limit`, 1 to `most`. ApiError 400 for anything else."""
-    text = request.args.get("limit")
+    return whole_number("limit", default, most)
+
+
+def whole_number(name: str, default: int, most: int) -> int:
+    """Return the query parameter `name`, 1 to `most`. ApiError 400 for anything else."""
+    text = request.args.get(name)
     if text is None:
         return default
     if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= most:
-        raise ApiError(400, f"limit: expected a whole number from 1 to {most}", code="invalid_value", param="limit")
+        raise ApiError(400, f"{name}: expected a whole number from 1 to {most}", code="invalid_value", param=name)
     return int(text)
 
 

@@ -17,6 +17,7 @@ from fibatchd.plugin_api import (
     Problem,
     Reply,
     Route,
+    Usage,
     load_schema,
     rawjson,
     read_usage,
@@ -64,6 +65,10 @@ class Embeddings(Endpoint):
         if "model" in members:
             body = rawjson.replace_member(body, "model", msgspec.json.encode(route.model.id))
         return Reply(body, read_usage(members.get("usage")))
+
+    def usage_of(self, answer: bytes) -> Usage | None:
+        """Return the usage of a list of embeddings."""
+        return read_usage(rawjson.split_object(answer).get("usage"))
 
 
 def _asks_for_base64(body: bytes) -> bool:

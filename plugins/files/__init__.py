@@ -10,6 +10,7 @@ from fibatchd.plugin_api import (
     Context,
     JobRunner,
     Migration,
+    Rerun,
     Script,
     Service,
     from_package,
@@ -20,6 +21,7 @@ from . import routes, scripts
 from .creating import FileBatches
 from .finalizing import FINALIZE, finalize
 from .housekeeping import Housekeeping
+from .rerunning import FileReruns
 from .validation import VALIDATE, validate
 
 JOBS_AT_ONCE = 4
@@ -39,6 +41,12 @@ def fibatchd_batch_inputs(context: Context) -> Iterable[BatchInput]:
 
 
 @hookimpl
+def fibatchd_reruns(context: Context) -> Iterable[Rerun]:
+    """Return how a file batch is run again."""
+    return [FileReruns(context)]
+
+
+@hookimpl
 def fibatchd_batch_deleted(context: Context) -> Callable[[Batch], Script[None]]:
     """Return what deletes a batch's result files with it."""
     return scripts.batch_deleted
@@ -48,6 +56,7 @@ def fibatchd_batch_deleted(context: Context) -> Callable[[Batch], Script[None]]:
 def fibatchd_routes(context: Context) -> Iterable[Blueprint]:
     """Return `/v1/files`."""
     return [routes.blueprint]
+
 
 
 @hookimpl

@@ -1,6 +1,6 @@
 """The form of `POST /v1/batches` with `input_file_id`: the batch is there at once, and its file is checked behind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ from fibatchd.plugin_api import (
     NOW,
     ApiError,
     Batch,
+    Caller,
     Context,
     CreateCall,
     Query,
@@ -27,6 +28,7 @@ from fibatchd.plugin_api import (
 from . import scripts
 from .expiry import read_expiry
 from .finalizing import FINALIZE
+from .scripts import File
 from .upload import not_enabled
 from .validation import API, VALIDATE
 
@@ -64,22 +66,26 @@ class FileBatches:
             raise _refused("completion_window", f"must be {WINDOW}")
         expiry = members.get("output_expires_after")
         keep_s = None if expiry is None else read_expiry(rawjson.decode(expiry), "output_expires_after")
-        new = admission.NewBatch(
-            id=new_id("batch_"),
-            api=API,
-            source=SOURCE,
-            account_id=call.caller.account.id,
-            key_id=call.caller.key.id,
-            endpoint=endpoint,
-            window_s=WINDOW_S,
-            metadata=call.metadata,
-            input_file_id=file_id,
-            finalizer=FINALIZE,
-        )
+        new = replace(new_batch(call.caller, endpoint, file_id), metadata=call.metadata)
         created = await self._context.store.write(create, new, file_id, keep_s, self._context.limits, call.key)
         if isinstance(created, NoInput):
             raise _refused("input_file_id", created.message)
         return idempotency.created(created)
+
+
+def new_batch(caller: Caller, endpoint: str, file_id: str) -> admission.NewBatch:
+    """Return what a batch from a file is before it is stored."""
+    return admission.NewBatch(
+        id=new_id("batch_"),
+        api=API,
+        source=SOURCE,
+        account_id=caller.account.id,
+        key_id=caller.key.id,
+        endpoint=endpoint,
+        window_s=WINDOW_S,
+        input_file_id=file_id,
+        finalizer=FINALIZE,
+    )
 
 
 def create(
@@ -92,17 +98,17 @@ def create(
     """Store a batch that reads its requests from a file, unless its key was used meanwhile, the file is no input, or a
     limit would be passed; then nothing is stored."""
     limit = yield from admission.over_limit(new.account_id, new.id, 0, limits)
-    lacking = yield from _lacking(new.account_id, file_id)
+    file = yield from _input(new.account_id, file_id)
     if key is not None:
-        write = limit is None and lacking is None
+        write = limit is None and isinstance(file, File)
         earlier = yield from admission.claim_key(new.account_id, key, new.id, write=write)
         if earlier is not None:
             return earlier
-    if lacking is not None:
-        return lacking
+    if isinstance(file, NoInput):
+        return file
     if limit is not None:
         return limit
-    yield from admission.insert(new, states.VALIDATING)
+    yield from admission.insert(replace(new, label=file.filename), states.VALIDATING)
     yield Query(
         "INSERT INTO file_batches (batch_id, file_id, output_expires_after) VALUES (?, ?, ?)", (new.id, file_id, keep_s)
     )
@@ -113,8 +119,8 @@ def create(
     return batch
 
 
-def _lacking(account_id: str, file_id: str) -> Script[NoInput | None]:
-    """Return why the file cannot be read, None where it can be; it cannot be deleted then until the transaction ends."""
+def _input(account_id: str, file_id: str) -> Script[File | NoInput]:
+    """Return the file, which cannot be deleted then until the transaction ends; or why it cannot be read."""
     file = None
     if is_id(file_id, "file-"):
         yield Query("SELECT 1 FROM files WHERE id = ? FOR SHARE", (file_id,))
@@ -123,7 +129,7 @@ def _lacking(account_id: str, file_id: str) -> Script[NoInput | None]:
         return NoInput("there is no file with this ID, or it is not ready")
     if file.purpose != scripts.INPUT:
         return NoInput("the file was not uploaded with the purpose batch")
-    return None
+    return file
 
 
 def _string(members: Any, name: str) -> str:

@@ -8,6 +8,7 @@ from quart import request
 from fibatchd.plugin_api import (
     ApiError,
     Caller,
+    Config,
     LimitedBody,
     Store,
     caller,
@@ -46,6 +47,17 @@ class Allowance:
     uploads: int
     retention_s: float
 
+    @classmethod
+    def of(cls, config: Config) -> "Allowance":
+        """Return what the configuration allows."""
+        settings = config.batches
+        return cls(
+            settings.max_body_bytes,
+            settings.max_file_storage_bytes,
+            settings.max_uploads_per_hour,
+            settings.input_file_retention_s,
+        )
+
     def check(self, held: Holdings, size: int) -> None:
         """ApiError 429 or 413 where a file of this size may not be added to what is held."""
         if held.uploads >= self.uploads:
@@ -70,12 +82,7 @@ async def receive() -> File:
         raise not_enabled()
     require_room()
     settings = context.config.batches
-    allowance = Allowance(
-        settings.max_body_bytes,
-        settings.max_file_storage_bytes,
-        settings.max_uploads_per_hour,
-        settings.input_file_retention_s,
-    )
+    allowance = Allowance.of(context.config)
     body = LimitedBody(request, settings.max_body_bytes + FORM_BYTES)
     held = await context.store.read(scripts.holdings, who.account.id)
     allowance.check(held, max(0, body.size - FORM_BYTES))

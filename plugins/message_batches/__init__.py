@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 
 from quart import Blueprint
 
-from fibatchd.plugin_api import Endpoint, ErrorShape, hookimpl
+from fibatchd.plugin_api import Context, Endpoint, ErrorShape, Rerun, hookimpl
 
-from .creation import API
+from .creation import API, MessageReruns
 from .endpoint import PATH, Messages
 from .errors import error_shape
 from .routes import ANTHROPIC, blueprints
@@ -22,6 +22,12 @@ from .routes import ANTHROPIC, blueprints
 def fibatchd_endpoints() -> Iterable[Endpoint]:
     """Return the Messages API."""
     return [Messages()]
+
+
+@hookimpl
+def fibatchd_reruns(context: Context) -> Iterable[Rerun]:
+    """Return how a Message Batch is run again."""
+    return [MessageReruns(context)]
 
 
 @hookimpl

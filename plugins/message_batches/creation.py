@@ -3,6 +3,8 @@ checked by themselves, and one that is refused is stored as failed while the oth
 
 import re
 from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
 
 import msgspec
 
@@ -16,6 +18,8 @@ from fibatchd.plugin_api import (
     Model,
     NewRequest,
     Problem,
+    RerunCall,
+    Submitted,
     Target,
     UnknownMember,
     admission,
@@ -29,9 +33,11 @@ from fibatchd.plugin_api import (
 
 from .endpoint import PATH
 from .fields import EXTRA, REQUIRED, is_null, shown
+from .versions import FIRST
 
 API = "message_batches"
 PREFIX = "msgbatch_"
+EXTENSION = "message_batches"
 WINDOW_S = 24 * 3600
 
 _CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)
@@ -51,7 +57,40 @@ async def create(
     for start, piece in pieces(items):
         requests += await in_worker(checker.check, start, piece)
     del items
-    new = admission.NewBatch(
+    return idempotency.created(await store_batch(context, _new(caller, version), requests, key))
+
+
+class MessageReruns:
+    """Message Batches that run requests of an earlier one again, by the version of the API that it was created with; a
+    Rerun."""
+
+    source = API
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def rerun(self, call: RerunCall) -> Batch:
+        """Check the requests anew and store them; one that is refused is stored as failed."""
+        if not self._context.config.is_on(EXTENSION):
+            raise not_enabled()
+        old = call.batch
+        version = msgspec.json.decode(old.options or "{}").get("version", FIRST)
+        checker = Checker(self._context, call.caller, version)
+        requests: list[NewRequest] = []
+        async with aclosing(call.requests) as given:
+            async for piece in given:
+                requests += await in_worker(checker.check_again, piece)
+        new = replace(_new(call.caller, version), metadata=old.metadata, rerun_of=old.id)
+        return idempotency.created(await store_batch(self._context, new, requests, call.key))
+
+
+def not_enabled() -> ApiError:
+    """Return the refusal of all that creates a batch while the extension is switched off."""
+    return ApiError(403, "Message Batches are not enabled", code="message_batches_disabled")
+
+
+def _new(caller: Caller, version: str) -> admission.NewBatch:
+    return admission.NewBatch(
         id=new_id(PREFIX),
         api=API,
         source=API,
@@ -61,7 +100,6 @@ async def create(
         window_s=WINDOW_S,
         options=msgspec.json.encode({"version": version}).decode(),
     )
-    return idempotency.created(await store_batch(context, new, requests, key))
 
 
 def _split(body: bytes, most: int) -> Sequence[msgspec.Raw]:
@@ -114,7 +152,13 @@ class Checker:
         for name, raw in members.items():
             if name not in ("custom_id", "params") and not is_null(raw):
                 raise _refused(f"{where}.{shown(name)}", EXTRA)
-        params = bytes(members.get("params", b"null"))
+        return self._checked(custom_id, bytes(members.get("params", b"null")))
+
+    def check_again(self, items: Sequence[Submitted]) -> list[NewRequest]:
+        """Check requests of an earlier batch, the form of which was good."""
+        return [self._checked(item.custom_id, item.body) for item in items]
+
+    def _checked(self, custom_id: str, params: bytes) -> NewRequest:
         verdict = self._judge(params)
         if isinstance(verdict, Model):
             return NewRequest(custom_id, verdict.id, params)

@@ -1,7 +1,21 @@
 """`/v1/messages`: its checks, and its two ways to an upstream, the native one and the translated one."""
 
-from fibatchd.plugin_api import Call, Endpoint, Model, Options, Problem, Refused, Reply, Route, StreamEditor, Upstream
+from fibatchd.plugin_api import (
+    Call,
+    Endpoint,
+    Model,
+    Options,
+    Problem,
+    Refused,
+    Reply,
+    Route,
+    StreamEditor,
+    Upstream,
+    Usage,
+    rawjson,
+)
 
+from .answers import native_usage
 from .checks import body_problem
 from .from_chat import from_chat
 from .native import NativeStream, native_call, native_reply
@@ -49,6 +63,11 @@ class Messages(Endpoint):
         if is_native(route.upstream):
             return native_reply(body, route)
         return from_chat(body, route.model.id, call.memo)
+
+    def usage_of(self, answer: bytes) -> Usage | None:
+        """Return the usage of a message."""
+        usage = native_usage(rawjson.split_object(answer).get("usage"))
+        return usage.tokens() if usage else None
 
     def editor(self, call: Call, route: Route) -> StreamEditor:
         """Return an editor for the stream."""

@@ -26,14 +26,13 @@ from fibatchd.plugin_api import (
     results,
 )
 
-from .creation import API, PREFIX, create
+from .creation import API, EXTENSION, PREFIX, create, not_enabled
 from .endpoint import PATH
 from .headers import interactive_options, refuse_beta, refuse_unserved, sent_version
 from .rendering import batch_object, page_object, result_line
 
 ROUTE = f"POST {PATH}/batches"
 ANTHROPIC = "/anthropic"
-EXTENSION = "message_batches"
 
 log = structlog.get_logger(__name__)
 
@@ -78,7 +77,7 @@ async def create_batch() -> Response:
         batch = await idempotency.earlier_batch(who, key)
         if batch is None:
             if not context.config.is_on(EXTENSION):
-                raise ApiError(403, "Message Batches are not enabled", code="message_batches_disabled")
+                raise not_enabled()
             await require_for_creation(who)
             batch = await create(context, who, body, version, key)
             log.info("batch created", batch=batch.id, account=who.account.id, form=API, requests=batch.total)

@@ -12,13 +12,14 @@ from fibatchd.plugin_api import (
     Route,
     StreamEditor,
     Upstream,
+    Usage,
     load_schema,
     rawjson,
 )
 
 from .checks import independence_problem
 from .from_chat import from_chat
-from .native import NativeStream, native_call, native_reply
+from .native import NativeStream, native_call, native_reply, native_usage
 from .streaming import ChatToResponses
 from .to_chat import to_chat
 
@@ -66,6 +67,10 @@ class Responses(Endpoint):
         if _is_native(route.upstream):
             return native_reply(body, route)
         return from_chat(body, route.model.id, call.memo)
+
+    def usage_of(self, answer: bytes) -> Usage | None:
+        """Return the usage of a response."""
+        return native_usage(rawjson.split_object(answer).get("usage"))
 
     def editor(self, call: Call, route: Route) -> StreamEditor:
         """Return an editor for the stream."""
