@@ -73,7 +73,14 @@ class StoreUnavailable(StoreError):
 
 class StoreUncertain(StoreUnavailable):
     """The database was lost in the very commit and did not come back in time to tell: the script is stored whole or not
-    at all. Raised by a write of the PostgreSQL driver. Whoever claimed so may hold what it does not know of."""
+    at all. Raised by a write of the PostgreSQL driver. Whoever claimed so may hold what it does not know of.
+
+    `receipt` is by what the store finds out which it was, once it is back (`Store.was_stored`).
+    """
+
+    def __init__(self, message: str, receipt: tuple[int, int] = (0, 0)) -> None:
+        super().__init__(message)
+        self.receipt = receipt
 
 
 class StoreConflict(StoreError):

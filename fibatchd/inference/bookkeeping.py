@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import structlog
 import trio
 
-from fibatchd.errors import StoreError, StoreUnavailable
+from fibatchd.errors import StoreError, StoreUnavailable, StoreUncertain
 from fibatchd.inference.execute import Attempt
 from fibatchd.inference.tally import Tally
 from fibatchd.store.interface import Store
@@ -84,6 +84,8 @@ class Bookkeeper:
         takes no other with it."""
         try:
             await self._store.write(record_interactive, parts)
+        except StoreUncertain as uncertain:
+            return [] if await self._was_stored(uncertain) else parts
         except StoreUnavailable:
             return parts
         except StoreError:
@@ -91,6 +93,14 @@ class Bookkeeper:
                 return [left for part in parts for left in await self._store_parts([part])]
             log.exception("spending cannot be stored", account=parts[0][0], model=parts[0][1])
         return []
+
+    async def _was_stored(self, uncertain: StoreUncertain) -> bool:
+        """Ask until the store can tell: what is written a second time is spent twice."""
+        while True:
+            try:
+                return await self._store.was_stored(uncertain)
+            except StoreUnavailable:
+                await trio.sleep(RETRY_S)
 
     def _put_back(self, kept: dict[tuple[str, str], Spent]) -> None:
         for key, spent in self._waiting.items():

@@ -10,6 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
+from fibatchd.errors import StoreUncertain
+
 Row: TypeAlias = tuple[Any, ...]
 Rows: TypeAlias = list[Row]
 
@@ -83,6 +85,10 @@ class Store(Protocol):
 
     async def read(self, script: Callable[P, Script[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a script that only reads, on one consistent state of the database."""
+        ...
+
+    async def was_stored(self, uncertain: StoreUncertain) -> bool:
+        """Tell what became of a write that raised StoreUncertain, within a day of it. Raises StoreUnavailable."""
         ...
 
     def listen(self, channel: str) -> AbstractAsyncContextManager[AsyncIterator[str]]:

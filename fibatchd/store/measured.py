@@ -27,6 +27,7 @@ class MeasuredStore:
         self.dialect = store.dialect
         self.listen: Callable[[str], AbstractAsyncContextManager[AsyncIterator[str]]] = store.listen
         self.has_room = store.has_room
+        self.was_stored = store.was_stored
         self.aclose = store.aclose
         self.seconds = distributions(BOUNDS)
         """By "read" or "write"."""

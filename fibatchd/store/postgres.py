@@ -14,13 +14,13 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import trio
 
-from fibatchd.errors import StoreUnavailable, StoreUncertain
+from fibatchd.errors import StoreError, StoreUnavailable, StoreUncertain
 from fibatchd.store import migrate
 from fibatchd.store.bridge import Bridge, open_bridge
 from fibatchd.store.interface import Query, Script
 from fibatchd.store.listeners import Listeners
 from fibatchd.store.postgres_connections import CLOSE_S, Connection, Connections, Server, open_connection
-from fibatchd.store.postgres_errors import DRIVER_ERRORS, connection_lost, translated, worth_another_run
+from fibatchd.store.postgres_errors import DRIVER_ERRORS, connection_lost, described, translated, worth_another_run
 from fibatchd.store.postgres_listening import Listening
 from fibatchd.store.postgres_transaction import FORGET, SeveralStatements, Transaction, was_stored
 
@@ -33,6 +33,7 @@ PAUSES_S = (0.01, 0.05, 0.2, 0.5)
 SETTLE_S = 10.0
 """How long the outcome of a commit that got no answer is asked for."""
 MIGRATE_S = 3600.0
+FORGET_S = 3600.0
 _MIGRATION_LOCK = 0x66696261746368  # "fibatch": all who migrate this database take it
 
 
@@ -51,6 +52,7 @@ class PostgresStore:
         self._listeners = Listeners()
         self._listening = Listening(bridge, server, self._listeners, self._connections.own)
         bridge.start_soon(self._listening.run)
+        bridge.start_soon(self._keep_forgetting)
 
     async def write(self, script: Callable[P, Script[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a script as one transaction. Also raises StoreUncertain: stored or not, it could not be found out."""
@@ -73,6 +75,12 @@ class PostgresStore:
                 return result
         result = await self._run(make, Transaction.read)
         return result
+
+    async def was_stored(self, uncertain: StoreUncertain) -> bool:
+        """Ask for the receipt of a write without an answer, which is kept for a day. Raises StoreUnavailable."""
+        with trio.move_on_after(self._server.transaction_timeout_s):
+            return await self._ask(uncertain.receipt)
+        raise StoreUnavailable("the database does not answer")
 
     @contextlib.asynccontextmanager
     async def listen(self, channel: str) -> AsyncIterator[AsyncIterator[str]]:
@@ -137,12 +145,26 @@ class PostgresStore:
         self._connections.drop_idle()
         with trio.move_on_after(SETTLE_S):
             while True:
-                with contextlib.suppress(StoreUnavailable, *DRIVER_ERRORS):
-                    async with self._connections.lend() as connection:
-                        asked = was_stored(connection.raw, transaction.connection.id, transaction.number)
-                        return await self._bridge.call(asked, connection.raw.terminate)
+                with contextlib.suppress(StoreUnavailable):
+                    return await self._ask((transaction.connection.id, transaction.number))
                 await trio.sleep(random.uniform(0, max(PAUSES_S)))
-        raise StoreUncertain(f"the database was lost in a commit and could not be asked: {translated(fault)}")
+        receipt = (transaction.connection.id, transaction.number)
+        raise StoreUncertain(f"the database was lost in a commit and could not be asked: {translated(fault)}", receipt)
+
+    async def _ask(self, receipt: tuple[int, int]) -> bool:
+        """Ask for a receipt. Raises StoreUnavailable."""
+        try:
+            async with self._connections.lend() as connection:
+                return await self._bridge.call(was_stored(connection.raw, *receipt), connection.raw.terminate)
+        except DRIVER_ERRORS as error:
+            raise StoreUnavailable(f"the database cannot be asked: {described(error)}") from None
+
+    async def _keep_forgetting(self) -> None:
+        """Remove old receipts now and then: every connection that was ever made leaves one."""
+        while True:
+            await trio.sleep(FORGET_S)
+            with contextlib.suppress(StoreError):
+                await self.write(_forget_receipts)
 
 
 def _migrated(migrations: Sequence[migrate.Migration]) -> Script[None]:

@@ -19,9 +19,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import apsw
 import outcome
+import structlog
 import trio
 
-from fibatchd.errors import FibatchdError, StoreConflict, StoreError, StoreInUse, StoreUnavailable
+from fibatchd.errors import FibatchdError, StoreConflict, StoreError, StoreInUse, StoreUnavailable, StoreUncertain
 from fibatchd.store import migrate
 from fibatchd.store.interface import Insert, Many, Notify, Now, Query, Rows, Script
 from fibatchd.store.listeners import Listeners
@@ -29,9 +30,12 @@ from fibatchd.store.listeners import Listeners
 T = TypeVar("T")
 P = ParamSpec("P")
 
+log = structlog.get_logger(__name__)
+
 GROUP_MAX = 256  # scripts in one commit: enough to amortise it, few enough to keep each one's wait short
 READERS = 4
 BUSY_TIMEOUT_MS = 5000
+CLOSE_S = 30.0  # the groups that wait, each behind somebody else's lock for as long as is waited for one
 
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -175,9 +179,20 @@ class SqliteStore:
             except apsw.Error as error:
                 raise _translated(error) from None
             finally:
-                _end_reading(connection, self._readers)
+                self._end_reading(connection)
 
-        return await trio.to_thread.run_sync(work, limiter=self._limiter)
+        # What a cancelled caller leaves behind ends by itself: nobody waits for a disk that does not answer.
+        return await trio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
+
+    def _end_reading(self, connection: apsw.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+            self._readers.append(connection)
+        except apsw.Error:
+            connection.close()
+        if self._closed and (left := self._idle_reader()):
+            left.close()
 
     def _idle_reader(self) -> apsw.Connection | None:
         # Several threads do this at once, so that to look whether there is one would not mean that it is still there.
@@ -185,6 +200,10 @@ class SqliteStore:
             return self._readers.pop()
         except IndexError:
             return None
+
+    async def was_stored(self, uncertain: StoreUncertain) -> bool:
+        """Nothing is ever uncertain here."""
+        raise uncertain
 
     @contextlib.asynccontextmanager
     async def listen(self, channel: str) -> AsyncIterator[AsyncIterator[str]]:
@@ -203,18 +222,21 @@ class SqliteStore:
         return free.f_bavail * free.f_frsize >= self._min_free_bytes
 
     async def aclose(self) -> None:
-        """Commit what was begun and close the file."""
+        """Commit what was begun and close the file. Where the disk does not answer, leave that to the end of the process."""
         if self._closed:
             return
         self._closed = True
         self._queue.put(None)
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._thread.join)
-            for connection in self._readers:
-                connection.close()
-            self._writer_connection.close()
-            if self._lock is not None:
-                os.close(self._lock)
+            await trio.to_thread.run_sync(self._thread.join, CLOSE_S)
+        if self._thread.is_alive():
+            log.error("the database is not closed: a write does not end", waited_s=CLOSE_S)
+            return
+        while reader := self._idle_reader():
+            reader.close()
+        self._writer_connection.close()
+        if self._lock is not None:
+            os.close(self._lock)
 
     def _write_groups(self) -> None:
         stopping = False
@@ -271,15 +293,6 @@ class SqliteStore:
                 self._listeners.tell(note.channel, note.payload)
             if not operation.abandoned:
                 trio.lowlevel.reschedule(operation.task, operation.result)
-
-
-def _end_reading(connection: apsw.Connection, readers: list[apsw.Connection]) -> None:
-    try:
-        if connection.in_transaction:
-            connection.execute("COMMIT")
-        readers.append(connection)
-    except apsw.Error:
-        connection.close()
 
 
 def connect(path: Path) -> apsw.Connection:

@@ -6,12 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import trio
 from daemons import DaemonProcess, ModelServerProcess, chat, finished, results
-
-from fibatchd.store import accounts, migrate
-from fibatchd.store.postgres import open_postgres
-from fibatchd.store.postgres_connections import Server
 
 CONFIG = """
 drain_s = 20
@@ -83,8 +78,7 @@ class Fleet:
             self.daemons[index].wait_ready()
 
     def new_key(self):
-        """A key of a new account; faster than the command line, which is not what is tested here."""
-        return trio.run(_new_key, self.storage)
+        return self[0].new_key()
 
     def create(self, index, key, count):
         """Create a batch on one of the daemons; return its id."""
@@ -115,13 +109,6 @@ class Fleet:
         assert sum(b["cost_unknown_attempts"] for b in found) >= len(log) - sum(len(b.prompts) for b in self.batches)
         assert self.upstream.stats()["max_in_flight"]["up"] <= self.concurrency
         return found
-
-
-async def _new_key(url):
-    async with open_postgres(Server(url), migrations=migrate.core()) as store:
-        account = await store.write(accounts.create_account, "test", "internal")
-        _, secret = await store.write(accounts.create_key, account.id)
-        return secret
 
 
 def check(batch, said, found, answers):

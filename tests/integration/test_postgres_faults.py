@@ -82,10 +82,11 @@ async def test_the_first_commit_of_a_connection_is_looked_up_as_well(proxy):
         assert await store.read(names) == {"other", "a"}
 
 
-async def test_a_commit_that_cannot_be_looked_up_is_uncertain(proxy, impatient):
+@pytest.mark.parametrize("fate", ["before", "after"])
+async def test_a_commit_that_cannot_be_looked_up_is_uncertain_until_it_can(proxy, impatient, fate):
     async with opened(proxy.url, statement_timeout_s=1) as store:
         await store.write(put, "warm")
-        proxy.lose_commit = "after"
+        proxy.lose_commit = fate
 
         async def freeze_then():
             await proxy.lost.wait()
@@ -94,10 +95,23 @@ async def test_a_commit_that_cannot_be_looked_up_is_uncertain(proxy, impatient):
         with trio.fail_after(20):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(freeze_then)
-                with pytest.raises(StoreUncertain):
+                with pytest.raises(StoreUncertain) as caught:
                     await store.write(put, "a")
+            with pytest.raises(StoreUnavailable):
+                await store.was_stored(caught.value)
         proxy.thaw()
-        assert await store.read(names) == {"warm", "a"}
+        assert await store.was_stored(caught.value) is (fate == "after")
+        assert await store.read(names) == ({"warm", "a"} if fate == "after" else {"warm"})
+
+
+async def test_receipts_are_forgotten_after_a_day(postgres_url, monkeypatch):
+    monkeypatch.setattr(postgres, "FORGET_S", 0.01)
+    async with opened(postgres_url) as store:
+        old = "INSERT INTO receipts (connection, number, written_at) VALUES (7, 1, now() - INTERVAL '25 hours')"
+        await store.write(query, old)
+        with trio.fail_after(20):
+            while await store.read(query, "SELECT 1 FROM receipts WHERE connection = 7"):
+                await trio.lowlevel.checkpoint()
 
 
 # Connections that go

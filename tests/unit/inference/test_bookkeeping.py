@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from fibatchd.domain.requests import Usage
-from fibatchd.errors import StoreError, StoreUnavailable
+from fibatchd.errors import StoreError, StoreUnavailable, StoreUncertain
 from fibatchd.inference.bookkeeping import FLUSH_S, Bookkeeper
 from fibatchd.inference.execute import Attempt
 
@@ -21,6 +21,7 @@ class Store:
         self.calls = 0
         self.away = False
         self.refused = None
+        self.uncertain = None
         self.gate = trio.Event()
         self.gate.set()
 
@@ -30,9 +31,19 @@ class Store:
             await trio.lowlevel.checkpoint()
             raise StoreUnavailable("away")
         await self.gate.wait()
+        if self.uncertain is not None:
+            stored, self.uncertain = self.uncertain, None
+            self.parts += parts if stored else []
+            raise StoreUncertain("no answer", (1, int(stored)))
         if any(part[0] == self.refused for part in parts):
             raise StoreError("never")
         self.parts += parts
+
+    async def was_stored(self, uncertain):
+        if self.away:
+            await trio.lowlevel.checkpoint()
+            raise StoreUnavailable("away")
+        return bool(uncertain.receipt[1])
 
     def total(self, field):
         return sum(getattr(spent, field) for _, _, spent in self.parts)
@@ -108,6 +119,28 @@ async def test_a_store_that_takes_long_to_say_that_it_is_away(store, keeper):
     store.gate.set()
     await settled()
     assert (store.total("cost"), store.calls, keeper.pending("ada")) == (7, 1, 0)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+async def test_a_write_without_an_answer_is_booked_once(store, keeper, stored):
+    store.uncertain = stored
+    keeper.record("ada", "glm", GOOD)
+    await trio.sleep(2)
+    assert (store.total("cost"), store.total("attempts"), keeper.pending("ada")) == (7, 1, 0)
+
+
+async def test_nothing_is_written_again_before_the_store_can_tell(store, keeper):
+    store.gate = trio.Event()
+    keeper.record("ada", "glm", GOOD)
+    await settled()
+    store.uncertain, store.away = True, True
+    store.gate.set()
+    await trio.sleep(10)
+    keeper.record("ada", "glm", GOOD)
+    assert (store.calls, keeper.pending("ada")) == (1, 14)
+    store.away = False
+    await trio.sleep(2)
+    assert (store.total("cost"), store.total("attempts"), keeper.pending("ada")) == (14, 2, 0)
 
 
 async def test_the_rest_is_written_at_the_end(store, autojump_clock):
