@@ -1,1 +1,81 @@
-document.title = "Batches";
+// The page's beginning: who is signed in, then the view that the address names.
+
+import { connection, get, Refused } from "./api.js";
+import { setClock } from "./format.js";
+import { h, show } from "./dom.js";
+import { here } from "./router.js";
+import { build, focusView, markWay, setAccount, setTitle } from "./shell.js";
+import { batchView } from "./views/batch.js";
+import { batchesView } from "./views/batches.js";
+import { filesView } from "./views/files.js";
+import { newBatchView } from "./views/new_batch.js";
+import { operatorView } from "./views/operator.js";
+import { signInView } from "./views/sign_in.js";
+import { usageView } from "./views/usage.js";
+import { webhookView } from "./views/webhook.js";
+import { problem } from "./widgets.js";
+
+const VIEWS = {
+  batches: (parts) => (parts.length > 1 ? batchView : batchesView),
+  new: () => newBatchView,
+  files: () => filesView,
+  usage: () => usageView,
+  webhook: () => webhookView,
+  operator: () => operatorView,
+};
+
+const main = build();
+let account = null;
+let leave = new AbortController();
+
+function enter() {
+  leave.abort();
+  leave = new AbortController();
+  markWay();
+  const { parts, query } = here();
+  const view = (VIEWS[parts[0] ?? "batches"] ?? (() => missingView))(parts);
+  show(main);
+  view({ main, parts, query, account, signal: leave.signal });
+  focusView();
+  window.scrollTo(0, 0);
+}
+
+function missingView({ main }) {
+  setTitle("Not found");
+  show(main, h("h1", {}, "There is nothing here"), h("p", {}, h("a", { href: "#/batches" }, "To the batches")));
+}
+
+async function begin(session) {
+  setClock(session.now);
+  try {
+    account = await get("v1/account");
+  } catch (error) {
+    if (error instanceof Refused && error.status === 401) return;
+    show(main, h("h1", {}, "The console cannot start"), problem(error, () => begin(session)));
+    return;
+  }
+  setAccount(account);
+  window.addEventListener("hashchange", enter);
+  enter();
+}
+
+function ask(event) {
+  leave.abort();
+  leave = new AbortController();
+  window.removeEventListener("hashchange", enter);
+  setAccount(null);
+  signInView({ main, why: event?.detail ?? (account ? "Your session has ended. Sign in to go on." : null), signedIn: begin });
+  account = null;
+}
+
+async function start() {
+  try {
+    const session = await get("console/session");
+    await (session.signed_in ? begin(session) : ask());
+  } catch (error) {
+    show(main, h("h1", {}, "The console cannot start"), problem(error, start));
+  }
+}
+
+connection.addEventListener("signed-out", ask);
+start();

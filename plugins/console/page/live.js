@@ -1,0 +1,46 @@
+// Light polling: one request after the other, answered 304 while nothing has changed, none while nobody looks.
+
+import { call, Refused } from "./api.js";
+
+const SLOWEST_MS = 15000;
+
+/** Ask for `path` again and again until `signal` is aborted, and hand each new answer's JSON to `show`.
+    `every` gives the milliseconds to wait, from the last answer. A refusal goes to `fail`, and ends it unless `fail`
+    returns true. While the server cannot be reached it is asked less and less often. */
+export async function poll(path, { every, show, fail, signal }) {
+  let etag, last, failures = 0;
+  while (!signal.aborted) {
+    try {
+      const answer = await call("GET", path, { etag, signal });
+      failures = 0;
+      if (answer.status !== 304) {
+        etag = answer.etag;
+        last = JSON.parse(answer.text);
+        show(last);
+      }
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      failures += 1;
+      if (error instanceof Refused && !fail(error)) return;
+    }
+    await pause(failures ? Math.min(SLOWEST_MS, 1000 * 2 ** failures) : every(last), signal);
+    await visible(signal);
+  }
+}
+
+/** Wait; an aborted signal ends it. */
+export function pause(ms, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+  });
+}
+
+/** Wait until somebody looks at the page. */
+export function visible(signal) {
+  if (!document.hidden || signal.aborted) return undefined;
+  return new Promise((resolve) => {
+    document.addEventListener("visibilitychange", resolve, { once: true });
+    signal.addEventListener("abort", resolve, { once: true });
+  });
+}
