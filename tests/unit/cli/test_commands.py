@@ -1,7 +1,9 @@
 """The command line as a whole: every command is there and has help, plugins add theirs, `init` and `version`."""
 
 import json
+import platform
 
+import apsw
 import click
 import pytest
 from click.testing import CliRunner
@@ -11,6 +13,7 @@ from fibatchd.domain.accounts import looks_like_key
 from fibatchd.errors import ConfigError, FibatchdError, StoreInUse
 
 PLUGIN = """
+import apsw
 import click
 from fibatchd.plugin_api import accounts, hookimpl
 
@@ -89,7 +92,10 @@ def test_version():
 
 def test_version_tells_libraries_and_licences():
     lines = call("version", "--verbose").stdout.splitlines()
-    found = {line.split()[0].lower(): line.split(maxsplit=2)[2] for line in lines[2:]}
+    head, libraries = lines[: lines.index("")], lines[lines.index("") + 1 :]
+    assert [line.split()[0] for line in head] == ["fibatchd", "commit", "Python", platform.system()]
+    assert f"SQLite {apsw.sqlite_lib_version()}" in head[2]
+    found = {line.split()[0].lower(): line.split(maxsplit=2)[2] for line in libraries}
     assert found["fibatchd"] == "Apache-2.0"
     assert {"trio", "hypercorn", "quart-trio", "apsw", "asyncpg", "h11"} <= set(found)  # h11 is a library's own need
     assert "pytest" not in found
