@@ -33,8 +33,7 @@ def watchdog_interval() -> float | None:
     pid = os.environ.get("WATCHDOG_PID")
     if not microseconds.isdigit() or int(microseconds) == 0:
         return None
-    # A one-file binary runs the daemon as a child of the process that systemd started.
-    if pid and pid not in (str(os.getpid()), str(os.getppid())):
+    if pid and pid != str(os.getpid()):
         return None
     return int(microseconds) / 1e6
 

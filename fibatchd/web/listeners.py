@@ -61,15 +61,11 @@ def _url(family: int, name: object, scheme: str) -> str:
 
 
 def take_inherited(environ: MutableMapping[str, str]) -> Inherited:
-    """The descriptors that systemd passed, as `(name, fd)`; none of them is passed on to a child again.
-
-    They are meant for the process that systemd started. A one-file binary runs the server as that process's child, so
-    the parent's id counts, too.
-    """
+    """The descriptors that systemd passed to this process, as `(name, fd)`; none of them is passed on to a child again."""
     pid = environ.pop("LISTEN_PID", "")
     count = environ.pop("LISTEN_FDS", "")
     names = environ.pop("LISTEN_FDNAMES", "").split(":")
-    if pid not in (str(os.getpid()), str(os.getppid())) or not count.isdigit():
+    if pid != str(os.getpid()) or not count.isdigit():
         return []
     fds = range(FIRST_FD, FIRST_FD + int(count))
     for fd in fds:

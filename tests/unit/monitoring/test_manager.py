@@ -130,7 +130,7 @@ def test_a_manager_that_is_gone_or_full_holds_nobody_up(tmp_path, monkeypatch):
     [
         ("30000000", "", 30.0),
         ("30000000", "{pid}", 30.0),
-        ("30000000", "{parent}", 30.0),
+        ("30000000", "{parent}", None),
         ("30000000", "999999999", None),
         ("0", "", None),
         ("x", "", None),

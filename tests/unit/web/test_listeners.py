@@ -108,19 +108,19 @@ def environment(count: int, names: str = "", pid: int | None = None) -> dict[str
     return {"LISTEN_PID": str(pid or os.getpid()), "LISTEN_FDS": str(count), "LISTEN_FDNAMES": names, "HOME": "/"}
 
 
-@pytest.mark.parametrize("pid", [None, os.getppid()], ids=["its own", "its parent's"])
-def test_inherited_descriptors_are_taken_once(pid: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inherited_descriptors_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[tuple[int, bool]] = []
     monkeypatch.setattr(os, "set_inheritable", lambda fd, inheritable: closed.append((fd, inheritable)))
-    environ = environment(2, "api:metrics", pid)
+    environ = environment(2, "api:metrics")
     assert take_inherited(environ) == [("api", 3), ("metrics", 4)]
     assert closed == [(3, False), (4, False)]
     assert environ == {"HOME": "/"}
     assert take_inherited(environ) == []
 
 
-def test_descriptors_meant_for_another_process_are_not_taken() -> None:
-    assert take_inherited(environment(2, pid=1 << 30)) == []
+@pytest.mark.parametrize("pid", [1 << 30, os.getppid()], ids=["any", "its parent"])
+def test_descriptors_meant_for_another_process_are_not_taken(pid: int) -> None:
+    assert take_inherited(environment(2, pid=pid)) == []
 
 
 async def serve_inherited(listen: list[str], names: str) -> list[str]:
