@@ -1,7 +1,8 @@
 """The hooks a plugin may implement: plain functions that return objects. What is asynchronous lives in those objects.
 
-`context` is a `fibatchd.context.Context`. All hooks are called once, at start, in the order of this file; a plugin is
-loaded whether its switch in `[extensions]` is on or off, for what it serves must go on when only creating is switched off.
+`context` is a `fibatchd.context.Context`. All hooks are called once, at start, in the order of this file, unless one
+says when it is called; a plugin is loaded whether its switch in `[extensions]` is on or off, for what it serves must go on
+when only creating is switched off.
 """
 
 from collections.abc import Iterable, Mapping

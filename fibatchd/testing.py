@@ -17,7 +17,8 @@ from typing import Any
 import click
 import jsonschema
 import trio
-from quart import Blueprint
+from quart import Blueprint, Quart
+from structlog.testing import capture_logs
 
 from fibatchd import config, plugin_loader
 from fibatchd.config import Config
@@ -30,6 +31,8 @@ from fibatchd.store import moving
 from fibatchd.store.migrate import Migration
 from fibatchd.store.opening import open_store
 from fibatchd.upstream.fleet import Fleet
+from fibatchd.web.app import create_app
+from fibatchd.web.openapi import document, operations, served
 
 START_S = 10.0
 _BODIES = (b"{}", b'{"model":"m"}', b'{"model":"m","stream":true}', b'{"model":1,"input":[],"messages":{}}')
@@ -70,6 +73,7 @@ async def check_plugin(plugin: object, name: str, settings: Config | None = None
             check_endpoint(endpoint)
         for blueprint in _of(plugins, name, "fibatchd_routes", [], context):
             assert isinstance(blueprint, Blueprint), "fibatchd_routes: not a Quart blueprint"
+        check_description(plugins, name, context)
         for prefix, shape in _of(plugins, name, "fibatchd_error_shapes", {}).items():
             assert prefix.startswith("/"), f"fibatchd_error_shapes: {prefix!r} is no path"
             json.dumps(shape(404, "nothing here", None, None, "req_0"))
@@ -92,6 +96,26 @@ def check_endpoint(endpoint: Endpoint) -> None:
                 f"{endpoint.path}: check must return a Problem or None"
             )
             assert problem is None or problem.message, f"{endpoint.path}: a problem without a message"
+
+
+def check_description(plugins: Plugins, name: str, context: Context) -> None:
+    """Check that a plugin which describes its routes describes all of them, and no others, in a fragment that fits."""
+    fragment = _of(plugins, name, "fibatchd_openapi", None)
+    if fragment is None:
+        return
+    with capture_logs() as lines:
+        whole = document(plugins)
+    clashes = [line["reason"] for line in lines if line.get("plugin") == name]
+    assert not clashes, f"fibatchd_openapi: {clashes[0]}"
+    app = create_app(context, plugins, ready=lambda: True)
+    described = {operation for operation, _ in operations(whole)}
+    mine = Quart(name, static_folder=None)
+    for blueprint in _of(plugins, name, "fibatchd_routes", [], context):
+        mine.register_blueprint(blueprint)
+    for operation in served(mine.url_map):
+        assert operation in described, f"fibatchd_openapi: {operation} is missing"
+    for operation, _ in operations(fragment):
+        assert operation in served(app.url_map), f"fibatchd_openapi: {operation} is not served"
 
 
 async def check_service(service: Any) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fibatchd.context import BatchInput, Context, Rerun
 from fibatchd.plugin_loader import Plugins
-from fibatchd.web import batches, health, interactive, models, results
+from fibatchd.web import batches, health, interactive, models, openapi, results
 from fibatchd.web.account.routes import blueprints as account_blueprints
 from fibatchd.web.admin.routes import blueprint as admin_blueprint
 from fibatchd.web.admin.throughput import Throughput
@@ -48,6 +48,7 @@ def create_app(context: Context, plugins: Plugins, *, ready: Callable[[], bool])
     app.register_blueprint(batches.blueprint(forms))
     for core in (results, interactive, models, health):
         app.register_blueprint(core.blueprint)
+    app.register_blueprint(openapi.blueprint(plugins))
     for routes in (*account_blueprints(reruns), admin_blueprint()):
         app.register_blueprint(routes)
     for contributed in plugins.hook.fibatchd_routes(context=context):

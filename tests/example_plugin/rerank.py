@@ -38,24 +38,22 @@ from fibatchd.plugin_api import (
 
 PATH = "/v1/rerank"
 
-BODY = BodySchema(
-    {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "required": ["model", "query", "documents"],
-        "properties": {
-            "model": {"type": "string", "minLength": 1},
-            "query": {"type": "string", "x-expects": "a string"},
-            "documents": {
-                "type": "array",
-                "minItems": 1,
-                "items": {"type": "string"},
-                "x-expects": "a list of strings, at least one",
-            },
-            "top_n": {"type": ["integer", "null"], "minimum": 1},
+SCHEMA = {
+    "type": "object",
+    "required": ["model", "query", "documents"],
+    "properties": {
+        "model": {"type": "string", "minLength": 1},
+        "query": {"type": "string", "x-expects": "a string"},
+        "documents": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "string"},
+            "x-expects": "a list of strings, at least one",
         },
-    }
-)
+        "top_n": {"type": ["integer", "null"], "minimum": 1},
+    },
+}
+BODY = BodySchema({"$schema": "https://json-schema.org/draft/2020-12/schema"} | SCHEMA)
 
 
 class _Answer(msgspec.Struct):
@@ -85,6 +83,50 @@ class Rerank(Endpoint):
             body = rawjson.replace_member(body, "model", msgspec.json.encode(route.model.id))
         total = (answer.usage or {}).get("total_tokens")
         return Reply(body, Usage(input_tokens=total) if isinstance(total, int) and total >= 0 else None)
+
+
+def _json(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"content": {"application/json": {"schema": schema}}}
+
+
+# The answers that any call may get, such as 401, are put in by the core.
+DESCRIPTION: dict[str, Any] = {
+    "tags": [{"name": "Rerank", "description": "Documents, ordered by how well they answer a query."}],
+    "paths": {
+        PATH: {
+            "post": {
+                "tags": ["Rerank"],
+                "operationId": "rerank",
+                "summary": "Order documents by how well they answer a query",
+                "requestBody": {"required": True} | _json({"$ref": "#/components/schemas/RerankRequest"}),
+                "responses": {
+                    "200": {"description": "The order."} | _json({"type": "object", "required": ["results"]}),
+                    "400": {"$ref": "#/components/responses/CallRefused"},
+                    "404": {"$ref": "#/components/responses/NoModel"},
+                    "429": {"$ref": "#/components/responses/CallLimited"},
+                    "4XX": {"$ref": "#/components/responses/UpstreamRefused"},
+                    "500": {"$ref": "#/components/responses/CallFailed"},
+                    "502": {"$ref": "#/components/responses/UpstreamBroken"},
+                    "503": {"$ref": "#/components/responses/CallUnavailable"},
+                    "504": {"$ref": "#/components/responses/UpstreamTimeout"},
+                    "5XX": {"$ref": "#/components/responses/UpstreamFailed"},
+                },
+            }
+        },
+        f"{PATH}/tally": {
+            "get": {
+                "tags": ["Rerank"],
+                "operationId": "countEndedBatches",
+                "summary": "Count the batches that have ended",
+                "responses": {
+                    "200": {"description": "How many."}
+                    | _json({"type": "object", "properties": {"ended": {"$ref": "#/components/schemas/Count"}}})
+                },
+            }
+        },
+    },
+    "components": {"schemas": {"RerankRequest": SCHEMA}},
+}
 
 
 routes = Blueprint("rerank", __name__)
@@ -176,6 +218,11 @@ def fibatchd_batch_ended() -> Any:
 @hookimpl
 def fibatchd_routes() -> Iterable[Blueprint]:
     return [routes]
+
+
+@hookimpl
+def fibatchd_openapi() -> Mapping[str, Any]:
+    return DESCRIPTION
 
 
 @hookimpl
