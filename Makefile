@@ -1,9 +1,10 @@
 # All that is needed beforehand: make, and Python 3.11 or newer.
-.PHONY: install demo demo-llm test test-fast check bench torture test-real clean
+.PHONY: install demo demo-llm test test-fast check openapi bench torture test-real wheel binary test-binary clean
 
 VENV := .venv
 LLM_VENV := .venv-llm
 EMBED_VENV := .venv-embed
+RELEASE_VENV := .venv-release
 BIN := $(VENV)/bin
 # Names may be there that do not run (version managers leave such), so each is tried.
 PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3 python; do \
@@ -47,10 +48,13 @@ demo-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 	$(BIN)/python tests/real/llama.py
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n logical --dist worksteal -m "not torture and not real"
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "not torture and not real and not binary"
 
 test-fast: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n logical --dist worksteal -m "not slow and not torture and not real"
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "not slow and not torture and not real and not binary"
+
+openapi: $(VENV)/.installed
+	$(BIN)/fibatchd openapi > schemas/openapi.yaml
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check
@@ -61,6 +65,20 @@ check: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/bench/run.py --write
 
+# What setuptools left of an earlier build would get into the wheel.
+wheel: $(VENV)/bin/python
+	rm -rf build dist/*.whl
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+# An environment that holds the wheel and what it requires: the binary is made of that, and needs a C compiler and zlib.
+binary: wheel
+	$(BIN)/python -m venv --clear $(RELEASE_VENV)
+	$(RELEASE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl 'pyinstaller>=6.22,<7'
+	$(RELEASE_VENV)/bin/python packaging/build.py
+
+test-binary: $(VENV)/.installed-dev binary
+	$(BIN)/python -m pytest -n logical -m binary tests/binary
+
 torture: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m torture
 
@@ -68,5 +86,5 @@ test-real: $(VENV)/.installed-dev $(LLM_VENV)/.installed $(EMBED_VENV)/.installe
 	$(BIN)/python -m pytest -m real
 
 clean:
-	rm -rf $(VENV) $(LLM_VENV) $(EMBED_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(LLM_VENV) $(EMBED_VENV) $(RELEASE_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -exec rm -rf {} +

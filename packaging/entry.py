@@ -1,0 +1,5 @@
+"""What the binary runs."""
+
+from fibatchd.__main__ import main
+
+main()
