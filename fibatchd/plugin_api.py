@@ -44,6 +44,7 @@ from fibatchd.web.front import front
 from fibatchd.web.guards import LimitedBody, read_body
 from fibatchd.web.intake import store_batch
 from fibatchd.web.interactive import interactive
+from fibatchd.web.openapi import read_fragment
 from fibatchd.web.reading import read_piece, read_pieces
 from fibatchd.web.render import batch_object, error_object, list_object, output_line
 from fibatchd.web.work import pieces
@@ -60,6 +61,6 @@ __all__ = [
     "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object", "fixed_answer", "from_package",
     "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "jobs", "list_object", "load_schema",
     "method_problem", "new_id", "one", "output_line", "paging", "pass_fence", "pieces", "public", "rawjson", "read_body",
-    "read_piece", "read_pieces", "read_usage", "request_id", "require_access", "require_batches",
+    "read_fragment", "read_piece", "read_pieces", "read_usage", "request_id", "require_access", "require_batches",
     "require_for_creation", "require_quota", "require_room", "results", "retry_after", "states", "store_batch", "url_of",
 ]  # fmt: skip

@@ -23,6 +23,7 @@ COMMANDS = {
     "batch": "fibatchd.cli.batch",
     "migrate": "fibatchd.cli.migrate",
     "migrate-store": "fibatchd.cli.migrate_store",
+    "openapi": "fibatchd.cli.openapi",
     "version": "fibatchd.cli.version",
 }
 """The core's commands, in the order of `--help`; each module has a click object named `command`."""

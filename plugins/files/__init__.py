@@ -1,6 +1,7 @@
 """File batches: `/v1/files`, and batches created from an uploaded JSONL file, as OpenAI's Batch API has them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from quart import Blueprint
 
@@ -15,6 +16,7 @@ from fibatchd.plugin_api import (
     Service,
     from_package,
     hookimpl,
+    read_fragment,
 )
 
 from . import routes, scripts
@@ -56,6 +58,12 @@ def fibatchd_batch_deleted(context: Context) -> Callable[[Batch], Script[None]]:
 def fibatchd_routes(context: Context) -> Iterable[Blueprint]:
     """Return `/v1/files`."""
     return [routes.blueprint]
+
+
+@hookimpl
+def fibatchd_openapi() -> Mapping[str, Any]:
+    """Return the description of its routes."""
+    return read_fragment(__name__)
 
 
 

@@ -3,15 +3,17 @@
 endpoint     `/v1/messages`: native where the upstream speaks it, else translated (`to_chat`, `turns`, `tools`, `from_chat`,
              `streams`)
 checks       what is refused on every route, by the rules of the API's `versions`
-routes       both prefixes; `creation` checks a batch, `rendering` and `errors` write answers
+routes       both prefixes; `creation` checks a batch, `rendering` and `errors` write answers; `description` tells of them
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from quart import Blueprint
 
 from fibatchd.plugin_api import Context, Endpoint, ErrorShape, Rerun, hookimpl
 
+from . import description
 from .creation import API, MessageReruns
 from .endpoint import PATH, Messages
 from .errors import error_shape
@@ -46,3 +48,9 @@ def fibatchd_error_shapes() -> Mapping[str, ErrorShape]:
 def fibatchd_routes() -> Iterable[Blueprint]:
     """Return the routes."""
     return blueprints()
+
+
+@hookimpl
+def fibatchd_openapi() -> Mapping[str, Any]:
+    """Return the description of its routes."""
+    return description.fragment()

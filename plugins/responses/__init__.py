@@ -1,10 +1,11 @@
 """`/v1/responses`, in batches and directly: each request by itself, and nothing stored."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from quart import Blueprint
 
-from fibatchd.plugin_api import Context, Endpoint, hookimpl
+from fibatchd.plugin_api import Context, Endpoint, hookimpl, read_fragment
 
 from .endpoint import Responses
 from .routes import routes
@@ -20,3 +21,9 @@ def fibatchd_endpoints() -> Iterable[Endpoint]:
 def fibatchd_routes(context: Context) -> Iterable[Blueprint]:
     """Bring its interactive route, which the extension's switch does not close."""
     return [routes]
+
+
+@hookimpl
+def fibatchd_openapi() -> Mapping[str, Any]:
+    """Return the description of its routes."""
+    return read_fragment(__name__)

@@ -11,7 +11,7 @@ from typing import Any
 
 from quart import Blueprint
 
-from fibatchd.plugin_api import Batch, Context, Migration, Script, Service, from_package, hookimpl
+from fibatchd.plugin_api import Batch, Context, Migration, Script, Service, from_package, hookimpl, read_fragment
 
 from . import outbox, routes
 from .housekeeping import Housekeeping
@@ -41,6 +41,12 @@ def fibatchd_batch_ended(context: Context) -> Callable[[Batch], Script[None]]:
 def fibatchd_routes() -> Iterable[Blueprint]:
     """Return `/v1/batch_webhook`."""
     return [routes.blueprint()]
+
+
+@hookimpl
+def fibatchd_openapi() -> Mapping[str, Any]:
+    """Return the description of its routes."""
+    return read_fragment(__name__)
 
 
 @hookimpl
