@@ -66,7 +66,7 @@ function figures(title, series, buckets, label) {
     { head: "From", cell: (bucket) => time(bucket.at) },
     ...series.map(({ name, value }) => ({ head: name, number: true, cell: (bucket) => (value(bucket) === null ? "–" : label(value(bucket))) })),
   ];
-  return table(title, columns, rows(columns, buckets), { hiddenCaption: true });
+  return table(title, columns, rows(columns, buckets), { hiddenCaption: true, kind: "dense" });
 }
 
 const y = (value, most) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / most);

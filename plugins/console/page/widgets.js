@@ -3,11 +3,11 @@
 import { Refused } from "./api.js";
 import { h } from "./dom.js";
 import { ago, compact, moment, number, percent, utc } from "./format.js";
-import { OUTCOME, STATUS } from "./words.js";
+import { OUTCOME, stateWord } from "./words.js";
 
-/** A batch's status. */
-export function badge(status) {
-  return h("span", { class: `badge ${status}` }, STATUS[status] ?? status);
+/** The state of anything, as a badge. */
+export function badge(state) {
+  return h("span", { class: `badge ${state}` }, stateWord(state));
 }
 
 /** A moment: relative, or with `exact` as a date; the other form and UTC in the tooltip. */
@@ -65,8 +65,8 @@ export function facts(pairs) {
 }
 
 /** A table: `columns` are `{head, cell, number}`; on narrow screens each row becomes a block with the heads beside the cells. */
-export function table(caption, columns, body, { hiddenCaption = false } = {}) {
-  return h("table", { class: "data", role: "table" },
+export function table(caption, columns, body, { hiddenCaption = false, kind = "" } = {}) {
+  return h("table", { class: `data ${kind}`, role: "table" },
     h("caption", { class: hiddenCaption ? "unseen" : null }, caption),
     h("thead", { role: "rowgroup" }, h("tr", { role: "row" },
       columns.map(({ head, number: isNumber }) => h("th", { scope: "col", role: "columnheader", class: isNumber ? "n" : null }, head)))),

@@ -24,6 +24,15 @@ export const OUTCOME = {
   queued: "Queued",
 };
 
+const OTHERS = {
+  pending: "Pending", delivered: "Delivered", abandoned: "Abandoned",
+  up: "Up", paused: "Paused", down: "Down", probing: "Probing",
+  active: "Active", suspended: "Suspended", deleted: "Deleted", revoked: "Revoked", alive: "Alive", gone: "Gone",
+};
+
+/** What a state of anything is called: a batch's, a request's, a delivery's, a server's, an account's. */
+export const stateWord = (state) => STATUS[state] ?? OUTCOME[state] ?? OTHERS[state] ?? state;
+
 const WAITING = {
   validating: () => "Its input file is being checked",
   finalizing: () => "Its result files are being written",

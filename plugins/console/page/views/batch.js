@@ -54,14 +54,10 @@ class BatchView {
     this.summary = h("div");
     this.trouble = h("div");
     this.status = batch.status;
-    show(main, back(), h("div", { class: "head" }, this.head, this.actions.place), this.said.place,
+    const heading = h("h1", { tabindex: "-1", class: batch.label ? null : "mono" }, batch.label ?? batch.id);
+    show(main, back(), h("div", { class: "head" }, h("div", {}, heading, this.head), this.actions.place), this.said.place,
       this.summary, this.trouble, this.progress.place, this.requests.place);
-    this.heading = h("h1", { tabindex: "-1", class: batch.label ? null : "mono" }, batch.label ?? batch.id);
-    this.head.before(this.heading);
-    this.heading.after(this.head);
-    const box = h("div", {}, this.heading, this.head);
-    this.actions.place.before(box);
-    this.heading.focus({ preventScroll: true });
+    heading.focus({ preventScroll: true });
   }
 
   draw(batch) {
@@ -132,7 +128,7 @@ function problems(batch) {
     h("h2", {}, `${count(found.length, "problem")} in the input`),
     h("p", { class: "muted" }, "Nothing of it has run. Mend these lines, and ", h("a", { href: link("new") }, "submit the file again"), "."),
     h("ol", { class: "problems" }, found.slice(0, SHOWN_PROBLEMS).map(({ line, message, code }) =>
-      h("li", {}, h("span", { class: "line" }, line === null ? "Whole file" : `Line ${number(line)}`), h("span", {}, message, " ", h("span", { class: "mono muted" }, code))))),
+      h("li", {}, h("span", { class: "line" }, line === null ? "Whole file" : `Line ${number(line)}`), h("span", {}, message.replace(/^Line \d+: /, ""), " ", h("span", { class: "mono muted" }, code))))),
     found.length > SHOWN_PROBLEMS ? h("p", { class: "muted" }, `and ${number(found.length - SHOWN_PROBLEMS)} more`) : null);
 }
 

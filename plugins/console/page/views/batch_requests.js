@@ -27,7 +27,8 @@ export class RequestsPanel {
   /** Load the first page once there are requests; say when what is shown is older than the counts. */
   draw(batch) {
     const counts = JSON.stringify(batch.counts);
-    if (!batch.counts.total) return show(this.list, h("p", { class: "muted" }, "Its requests are not known yet."));
+    this.place.hidden = !batch.counts.total;
+    if (this.place.hidden) return;
     if (!this.counts) this.load();
     else if (counts !== this.counts) this.again.hidden = false;
     this.counts = counts;
@@ -58,7 +59,7 @@ export class RequestsPanel {
     }
     const columns = this.columns();
     const turn = (cursors) => () => ((this.cursors = cursors), this.load().then(() => announce("Another page of requests")));
-    show(this.list, table(`Requests ${number(data[0].index + 1)} to ${number(data.at(-1).index + 1)}`, columns, rows(columns, data), { hiddenCaption: true }),
+    show(this.list, table(`Requests ${number(data[0].index + 1)} to ${number(data.at(-1).index + 1)}`, columns, rows(columns, data), { hiddenCaption: true, kind: "dense" }),
       h("div", { class: "row pager" },
         h("button", { type: "button", disabled: this.cursors.length === 1, onclick: turn(this.cursors.slice(0, -1)) }, "Previous"),
         h("button", { type: "button", disabled: !hasMore, onclick: turn([...this.cursors, last]) }, "Next"),

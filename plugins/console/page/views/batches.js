@@ -1,6 +1,6 @@
 // All batches of the account, newest first, live. Filters stand in the address; more pages come as one scrolls.
 
-import { query as queryOf } from "../api.js";
+import { get, query as queryOf } from "../api.js";
 import { h, keep, show } from "../dom.js";
 import { compact, money } from "../format.js";
 import { link, setQuery } from "../router.js";
@@ -59,7 +59,15 @@ function filterForm(filters, change) {
     field("Text", h("input", { id: "q", type: "search", value: filters.q, maxlength: "200", placeholder: "id, name, metadata", oninput: typed("q") })),
     field("Status", choice("status", any(STATUS), filters.status, (status) => change({ status }))),
     field("Kind", choice("kind", any(KIND), filters.kind, (kind) => change({ kind }))),
-    field("Model", h("input", { id: "model", type: "search", value: filters.model, spellcheck: "false", placeholder: "any", oninput: typed("model") })));
+    field("Model", models(filters.model, (model) => change({ model }))));
+}
+
+/** A choice among the models that the key may use, and the one that is asked for whether it is there or not. */
+function models(chosen, onchange) {
+  const select = choice("model", [["", "Any"], ...(chosen ? [[chosen, chosen]] : [])], chosen, onchange);
+  const add = ({ data }) => select.append(...data.filter(({ id }) => id !== chosen).map(({ id }) => h("option", { value: id }, id)));
+  get("v1/models").then(add, () => null);
+  return select;
 }
 
 /** The list under one set of filters. */
@@ -90,8 +98,7 @@ class List {
     }
     keep(this.body, this.known, items, (batch) => batch.id, (batch) => row(COLUMNS, batch));
     if (!this.table) {
-      this.table = table("Batches, newest first", COLUMNS, this.body, { hiddenCaption: true });
-      this.table.classList.add("batches");
+      this.table = table("Batches, newest first", COLUMNS, this.body, { hiddenCaption: true, kind: "batches" });
       show(this.place, this.table, this.more);
       announce(hasMore ? `${items.length} batches, and more` : `${items.length} batches`);
     }

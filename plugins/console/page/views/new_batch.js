@@ -15,7 +15,7 @@ const ENDPOINTS = [CHAT, "/v1/embeddings", "/v1/responses"];
 export function newBatchView({ main, query, account, signal }) {
   setTitle("New batch");
   const given = query.get("file");
-  const head = [h("a", { class: "back", href: link("batches") }, "← All batches"), h("h1", {}, "New batch")];
+  const head = [h("a", { class: "back", href: link("batches") }, "← All batches"), h("div", { class: "head" }, h("h1", {}, "New batch"))];
   if (!account.can_create_batches || !account.batches_enabled) {
     const why = account.batches_enabled ? "Your account may not create batches" : "Batches are switched off on this server";
     return show(main, head, empty(why, h("p", {}, "What you have submitted before goes on, and its results can be read.")));

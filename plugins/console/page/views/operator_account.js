@@ -6,8 +6,8 @@ import { h, show } from "../dom.js";
 import { money, now, number } from "../format.js";
 import { go, link } from "../router.js";
 import { announce, setTitle } from "../shell.js";
-import { action, choice, empty, facts, field, loading, outcome, problem, rows, table, when } from "../widgets.js";
-import { status, tierOptions } from "./operator_accounts.js";
+import { action, badge, choice, empty, facts, field, loading, outcome, problem, rows, table, when } from "../widgets.js";
+import { tierOptions } from "./operator_accounts.js";
 import { days } from "./usage.js";
 
 const HOUR = 3600;
@@ -50,7 +50,7 @@ export class AccountPanel {
       h("div", { class: "head" }, h("h2", {}, account.name || "(deleted)"), account.status === "deleted" ? null : this.buttons(account)),
       facts([
         ["Id", h("span", { class: "mono" }, account.id)],
-        ["Status", status(account)],
+        ["Status", badge(account.status)],
         ["Tier", account.tier],
         ["Daily quota", `${account.daily_quota_usd === null ? "none" : money(account.daily_quota_usd)} ${account.has_own_quota ? "(its own)" : "(its tier's)"}`],
         ["Spent today", money(account.spent_today_usd)],
@@ -136,6 +136,6 @@ export class AccountPanel {
 }
 
 function keyState(key) {
-  const [kind, text] = key.revoked_at ? ["revoked", "Revoked"] : key.expires_at && key.expires_at <= now() ? ["expired", "Expired"] : ["active", "Active"];
-  return h("span", { class: `badge ${kind}` }, text);
+  if (key.revoked_at) return badge("revoked");
+  return badge(key.expires_at && key.expires_at <= now() ? "expired" : "active");
 }

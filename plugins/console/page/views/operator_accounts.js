@@ -12,17 +12,12 @@ const TYPING_MS = 300;
 const COLUMNS = [
   { head: "Account", cell: (account) => h("div", { class: "name" }, h("a", { href: link(`operator/accounts/${account.id}`) }, account.name || "(deleted)"), h("p", { class: "sub mono" }, account.id)) },
   { head: "Tier", cell: (account) => account.tier },
-  { head: "Status", cell: status },
+  { head: "Status", cell: (account) => badge(account.status) },
   { head: "Spent today", number: true, cell: (account) => money(account.spent_today_usd) },
   { head: "Daily quota", number: true, cell: (account) => (account.daily_quota_usd === null ? "none" : money(account.daily_quota_usd)) },
   { head: "Unfinished", number: true, cell: (account) => number(account.unfinished_batches) },
   { head: "Created", cell: (account) => when(account.created_at) },
 ];
-
-/** An account's status as a badge. */
-export function status(account) {
-  return h("span", { class: `badge ${account.status}` }, account.status.charAt(0).toUpperCase() + account.status.slice(1));
-}
 
 /** Show the list. */
 export function accountsPanel({ place, query, signal }) {

@@ -8,7 +8,6 @@ import { poll } from "../live.js";
 import { action, badge, bar, empty, facts, loading, outcome, problem, rows, table } from "../widgets.js";
 
 const STEADY_MS = 2000;
-const STATE = { up: "Up", paused: "Paused", down: "Down", probing: "Probing" };
 
 /** Show all models, live. */
 export function modelsPanel({ place, signal }) {
@@ -78,7 +77,7 @@ function rates(model) {
 
 const SERVERS = [
   { head: "Server", cell: (server) => h("div", {}, h("span", { class: "mono" }, server.url), h("p", { class: "sub" }, `${server.model} · ${server.protocol}`)) },
-  { head: "State", cell: (server) => h("div", {}, h("span", { class: `badge ${server.state}` }, STATE[server.state] ?? server.state), server.retry_in_s ? h("p", { class: "sub" }, `again in ${span(server.retry_in_s)}`) : null) },
+  { head: "State", cell: (server) => h("div", {}, badge(server.state), server.retry_in_s ? h("p", { class: "sub" }, `again in ${span(server.retry_in_s)}`) : null) },
   { head: "In flight", number: true, cell: (server) => `${number(server.in_flight)} of ${number(server.max_connections)}` },
   { head: "Weight", number: true, cell: (server) => number(server.weight) },
   { head: "Paced to", cell: (server) => paced(server) },

@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { h, show } from "../dom.js";
 import { money, number } from "../format.js";
 import { link } from "../router.js";
-import { empty, facts, loading, problem, rows, table, when } from "../widgets.js";
+import { badge, empty, facts, loading, problem, rows, table, when } from "../widgets.js";
 import { days, sumColumns, totals } from "./usage.js";
 
 const TIERS = [
@@ -18,7 +18,7 @@ const TIERS = [
 
 const DAEMONS = [
   { head: "Daemon", cell: (daemon) => h("div", {}, h("span", { class: "mono" }, daemon.name), daemon.is_this ? h("p", { class: "sub" }, "this one answers you") : null) },
-  { head: "State", cell: (daemon) => h("span", { class: `badge ${daemon.is_alive ? "up" : "down"}` }, daemon.is_alive ? "Alive" : "Gone") },
+  { head: "State", cell: (daemon) => badge(daemon.is_alive ? "alive" : "gone") },
   { head: "Started", cell: (daemon) => when(daemon.started_at) },
   { head: "Batch requests", number: true, cell: (daemon) => number(sum(daemon.batch_running)) },
   { head: "Interactive", number: true, cell: (daemon) => number(sum(daemon.interactive_running)) },

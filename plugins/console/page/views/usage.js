@@ -79,5 +79,5 @@ export function days(usage) {
     ...sumColumns(),
   ];
   return h("section", { class: "panel" }, h("h2", {}, `The last ${usage.days.length} days`),
-    spent ? table("Days, today first", columns, rows(columns, usage.days), { hiddenCaption: true }) : empty("Nothing was spent in these days"));
+    spent ? table("Days, today first", columns, rows(columns, usage.days), { hiddenCaption: true, kind: "dense days" }) : empty("Nothing was spent in these days"));
 }
