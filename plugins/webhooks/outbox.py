@@ -140,15 +140,29 @@ _SORT_OUT = """
 UPDATE webhook_events SET lease = NULL WHERE lease IS NOT NULL
 AND (lease = ? AND NOT id = ANY(?) OR NOT EXISTS (SELECT 1 FROM daemons d WHERE d.id = webhook_events.lease))
 """
-# Leased events come first in their endpoint's queue, and so take up its places.
+# From one account's queue to the next, and in each from event to event, as far as it has places: what else waits there is not
+# looked at. Leased events come first in their queue, and so take up its places.
 _DUE = """
-SELECT q.id, COALESCE(w.failing, 0) FROM (
-    SELECT id, account_id, lease, due_at,
-        ROW_NUMBER() OVER (PARTITION BY account_id ORDER BY lease IS NULL, due_at, id) AS place
-    FROM webhook_events WHERE due_at <= ?
-) q LEFT JOIN webhooks w ON w.account_id = q.account_id
-WHERE q.lease IS NULL AND q.place <= CASE WHEN w.failing = 1 THEN 1 ELSE ? END
-ORDER BY 2, q.place, q.due_at LIMIT ?
+WITH RECURSIVE owners(account_id) AS (
+    SELECT MIN(account_id) FROM webhook_events WHERE due_at IS NOT NULL AND lease IS NULL
+    UNION ALL
+    SELECT (SELECT MIN(e.account_id) FROM webhook_events e
+        WHERE e.due_at IS NOT NULL AND e.lease IS NULL AND e.account_id > o.account_id)
+    FROM owners o WHERE o.account_id IS NOT NULL
+), heads(account_id, failing, id, due_at, place) AS (
+    SELECT o.account_id, COALESCE(w.failing, 0), e.id, e.due_at,
+        1 + (SELECT COUNT(*) FROM webhook_events t WHERE t.account_id = o.account_id AND t.lease IS NOT NULL)
+    FROM owners o LEFT JOIN webhooks w ON w.account_id = o.account_id JOIN webhook_events e ON e.id = (
+        SELECT n.id FROM webhook_events n WHERE n.account_id = o.account_id AND n.lease IS NULL AND n.due_at <= ?
+        ORDER BY n.due_at, n.id LIMIT 1)
+    UNION ALL
+    SELECT h.account_id, h.failing, e.id, e.due_at, h.place + 1
+    FROM heads h JOIN webhook_events e ON e.id = (
+        SELECT n.id FROM webhook_events n WHERE n.account_id = h.account_id AND n.lease IS NULL AND n.due_at <= ?
+        AND (n.due_at, n.id) > (h.due_at, h.id) ORDER BY n.due_at, n.id LIMIT 1)
+    WHERE h.failing = 0 AND h.place < ?
+)
+SELECT id, failing FROM heads WHERE place <= CASE WHEN failing = 1 THEN 1 ELSE ? END ORDER BY failing, place, due_at LIMIT ?
 """
 _LEASE = f"""
 UPDATE webhook_events SET lease = ? WHERE id IN (SELECT id FROM webhook_events WHERE id = ANY(?)
@@ -175,7 +189,7 @@ def take(daemon: int, held: Sequence[str], room: Room) -> Script[Taken]:
     now = yield from pass_fence(daemon)
     yield Query(_SORT_OUT, (daemon, list(held)))
     rows: list[Row] = []
-    due = yield Query(_DUE, (now, room.each, room.total))
+    due = yield Query(_DUE, (now, now, room.each, room.each, room.total))
     good = [event_id for event_id, failing in due if not failing]
     failing = [event_id for event_id, failing in due if failing]
     if chosen := good + failing[: room.failing]:

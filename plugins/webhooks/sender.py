@@ -57,10 +57,12 @@ class Sender:
             nursery.start_soon(reporter.run)
             task_status.started()
             while True:
-                self._wake = trio.Event()
+                self._wake, looked_at = trio.Event(), trio.current_time()
                 pause = await self._look(nursery, reporter)
                 with trio.move_on_after(pause):
                     await self._wake.wait()
+                # Deliveries that end in a burst wake it one by one, and are seen to together.
+                await trio.sleep_until(looked_at + SHORTEST_S)
 
     async def _heed(self, told: AsyncIterator[str]) -> None:
         async for _ in told:
