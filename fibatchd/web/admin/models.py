@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import trio
 from quart import Response
@@ -148,7 +147,7 @@ def _upstream_object(member: Member) -> dict[str, Any]:
     state = replica.state(now)
     retry_in = replica.ready_at() - now if state in ("down", "paused") else math.inf
     return {
-        "url": without_userinfo(upstream.url),
+        "url": upstream.url,
         "protocol": upstream.protocol,
         "model": upstream.model,
         "weight": upstream.weight,
@@ -159,9 +158,3 @@ def _upstream_object(member: Member) -> dict[str, Any]:
         "requests_per_minute": upstream.requests_per_minute,
         "tokens_per_minute": upstream.tokens_per_minute,
     }
-
-
-def without_userinfo(url: str) -> str:
-    """Return a URL without the user name and password that may stand in it, and without a query."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

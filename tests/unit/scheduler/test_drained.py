@@ -1,0 +1,98 @@
+"""A model that the operator drains by hand: nothing of it starts on any daemon until it is put back, restarts included.
+
+The store is SQLite's, told that others may share it; the clock jumps.
+"""
+
+import contextlib
+
+import pytest
+import trio
+
+from fibatchd.context import Context
+from fibatchd.inference.execute import Executor
+from fibatchd.inference.load import Load
+from fibatchd.scheduler.pools import Scheduler
+from fibatchd.store import drains
+from fibatchd.store.interface import Query
+from fibatchd.store.sqlite import SqliteStore
+from fibatchd.upstream.fleet import Fleet
+
+ECHO = """
+[[models]]
+id = "m"
+concurrency = 8
+[[models.upstreams]]
+url = "echo:"
+delay_s = 1
+[[models]]
+id = "other"
+[[models.upstreams]]
+url = "echo:"
+delay_s = 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def shared(monkeypatch):
+    monkeypatch.setattr(SqliteStore, "shared", True)
+
+
+@contextlib.asynccontextmanager
+async def another_daemon(w):
+    """A further scheduler on the same store, with a context of its own."""
+    fleet = Fleet()
+    await fleet.update(w.context.config)
+    context = Context(w.context.config, w.store, w.context.endpoints, Executor(fleet), Load())
+    async with Scheduler(context).running() as scheduler:
+        yield scheduler
+        scheduler.drain(0)
+    await fleet.aclose()
+
+
+def running(*schedulers):
+    return sum(len(scheduler.pools["m"].running) for scheduler in schedulers)
+
+
+async def test_what_is_queued_waits_on_all_daemons_and_what_runs_ends(world, clock):
+    async with world(ECHO) as w, another_daemon(w) as second:
+        owner = await w.account()
+        batch_id, other_id = await w.submit(owner, 100), await w.submit(owner, 40, "other")
+        await trio.sleep(2.5)
+        assert running(w.scheduler, second) == 8
+        await w.store.write(drains.drain, "m")
+        await trio.sleep(1.1)
+        assert running(w.scheduler, second) == 0
+        assert w.context.drained == second.context.drained == {"m"}
+        before = await w.batch(owner, batch_id)
+        await w.until(owner, other_id)
+        await trio.sleep(60)
+        after = await w.batch(owner, batch_id)
+        assert (after.completed, after.queued, after.failed) == (before.completed, before.queued, 0)
+        await w.store.write(drains.undrain, "m")
+        await trio.sleep(0.1)
+        assert running(w.scheduler, second) == 8
+        assert (await w.until(owner, batch_id)).completed == 100
+
+
+async def test_a_daemon_that_starts_knows_before_it_claims(world, clock):
+    async with world(ECHO) as w:
+        w.scheduler.drain(0)
+        await w.store.write(drains.drain, "m")
+        owner = await w.account()
+        batch_id = await w.submit(owner, 4)
+        async with another_daemon(w) as second:
+            await trio.sleep(10)
+            assert second.context.drained == {"m"}
+            assert (await w.batch(owner, batch_id)).in_progress_at is None
+
+
+async def test_a_change_that_nobody_told_of_is_seen_in_seconds(world, clock):
+    """As one by a command beside a daemon on SQLite."""
+
+    def insert():
+        yield Query("INSERT INTO drained_models (model, since) VALUES ('m', 1)")
+
+    async with world(ECHO) as w:
+        await w.store.write(insert)
+        await trio.sleep(2.1)
+        assert w.context.drained == {"m"}
