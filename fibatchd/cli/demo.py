@@ -21,6 +21,7 @@ import click
 from fibatchd.cli.opening import Opened, run
 from fibatchd.cli.options import base_url, text
 from fibatchd.cli.progress import progress
+from fibatchd.cli.serve import run_daemon
 from fibatchd.errors import FibatchdError
 from fibatchd.money import parse_usd, usd_text
 from fibatchd.store import accounts
@@ -67,8 +68,6 @@ def command(ctx: click.Context, data_dir: Path, upstream: str | None, model: str
 
     The batch's results and cost are shown; then the server stays up, to be tried by hand, until Ctrl-C.
     """
-    from fibatchd.daemon import run as run_daemon  # the front end and all drivers
-
     config_path = write_config(free_folder(data_dir), free_port(PORT), upstream, model)
     visit = Visit(run(config_path, _create_key, create=True), model, exits)
     status = run_daemon(config_path, on_ready=visit.start)
