@@ -10,7 +10,7 @@ from typing import Any
 
 from quart import Blueprint
 
-from fibatchd.plugin_api import Context, Identify, Migration, Service, from_package, hookimpl
+from fibatchd.plugin_api import Context, Identify, Migration, Service, from_package, hookimpl, read_fragment
 
 from . import serving, sign_in
 from .housekeeping import Housekeeping
@@ -40,6 +40,12 @@ def fibatchd_identify() -> Identify:
 def fibatchd_routes() -> Iterable[Blueprint]:
     """Return `/console` and what is below it."""
     return [serving.blueprint(), sign_in.blueprint()]
+
+
+@hookimpl
+def fibatchd_openapi() -> Mapping[str, Any]:
+    """Return the description of its routes, the page aside."""
+    return read_fragment(__name__)
 
 
 @hookimpl

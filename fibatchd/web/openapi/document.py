@@ -14,7 +14,7 @@ from fibatchd.plugin_loader import Plugins
 from .completing import KEY, Always, complete
 from .joining import Clash, Operation, join, operations
 
-CORE = ("openapi.yaml", "batches.yaml", "interactive.yaml")
+CORE = ("openapi.yaml", "batches.yaml", "interactive.yaml", "account.yaml", "admin.yaml")
 SCHEMA_FILE = ".schema.json"
 
 log = structlog.get_logger(__name__)
