@@ -1,10 +1,15 @@
 """What tests of every kind use: a PostgreSQL, and databases on it; programs beyond Python."""
 
+import functools
 import os
 import shutil
 
+import httpcore2
 import pytest
 import trio
+
+# A client reads the system's certificates when it is made, which takes 25 ms; most tests speak plain HTTP.
+httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
 
 REQUIRE_ALL = os.environ.get("FIBATCHD_REQUIRE_ALL") == "1"
 

@@ -7,12 +7,12 @@ format wants it; anything else is said back. `calls` holds what it was sent.
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from threaded_server import Handler, Sent, serving
 
 ARGUMENTS = '{"city": "Paris"}'
 JSON_ANSWER = '{"answer": 42, "why": "because"}'
@@ -35,19 +35,6 @@ TOKENS = 7
 
 
 @dataclass
-class Sent:
-    """One request as it came."""
-
-    path: str
-    body: bytes
-
-    @property
-    def json(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.body)
-        return found
-
-
-@dataclass
 class ModelServer:
     """A running server."""
 
@@ -55,44 +42,18 @@ class ModelServer:
     calls: list[Sent] = field(default_factory=list)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+class _Handler(Handler):
     model: ModelServer
 
-    def log_message(self, *_: Any) -> None:
-        pass
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.model.calls.append(Sent(self.path, body))
-        request = json.loads(body)
+    def answer(self, sent: Sent) -> None:
+        self.model.calls.append(sent)
+        request = sent.json
         if self.path == "/v1/embeddings":
-            self._send(embeddings(request))
+            self.send(embeddings(request))
         elif self.path == "/v1/responses":
-            self._stream(response_events(request)) if request.get("stream") else self._send(encoded(response(request)))
+            self.stream(response_events(request)) if request.get("stream") else self.send(encoded(response(request)))
         else:
-            self._stream(chat_events(request)) if request.get("stream") else self._send(encoded(completion(request)))
-
-    def _send(self, body: bytes) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def _stream(self, events: list[bytes]) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
-        for event in events:
-            if not event:
-                self.close_connection = True
-                return
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
-            self.wfile.flush()
-        self.wfile.write(b"0\r\n\r\n")
+            self.stream(chat_events(request)) if request.get("stream") else self.send(encoded(completion(request)))
 
 
 def encoded(value: dict[str, Any]) -> bytes:
@@ -198,22 +159,9 @@ def response_events(request: dict[str, Any]) -> list[bytes]:
     ]
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
-
 @contextmanager
 def model_server() -> Iterator[ModelServer]:
     """Run one for as long as the block does."""
     model = ModelServer()
-    handler = type("Handler", (_Handler,), {"model": model})
-    with _Server(("127.0.0.1", 0), handler) as server:
-        model.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield model
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(type("Handler", (_Handler,), {"model": model})) as model.url:
+        yield model

@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from threaded_server import Handler, Sent, serving
 
 SLOW_S = 0.2
 ARGUMENTS = '{"city": "Paris", "days": 3}'
@@ -26,19 +27,6 @@ MESSAGE_USAGE = {"input_tokens": 20, "cache_read_input_tokens": 10, "output_toke
 
 
 @dataclass
-class Sent:
-    """One request as it came: path, headers in lower case, body."""
-
-    path: str
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> dict[str, Any]:
-        return json.loads(self.body)
-
-
-@dataclass
 class ModelServer:
     """A running server."""
 
@@ -48,22 +36,16 @@ class ModelServer:
     let_go: threading.Event = field(default_factory=threading.Event)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+class _Handler(Handler):
     model: ModelServer
 
-    def log_message(self, *_: Any) -> None:
-        pass
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.model.calls.append(Sent(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-        request = json.loads(body)
+    def answer(self, sent: Sent) -> None:
+        self.model.calls.append(sent)
+        request = sent.json
         text = last_text(request)
         if text.startswith("error "):
             message = {"message": f"no: {text}", "type": "x", "param": None, "code": None}
-            self._send(int(text.split()[1]), "application/json", json.dumps({"error": message}).encode())
+            self.send(json.dumps({"error": message}).encode(), int(text.split()[1]))
             return
         if text == "hold":
             self.model.let_go.wait(60)
@@ -72,26 +54,9 @@ class _Handler(BaseHTTPRequestHandler):
         text = self.model.padding if text == "pad" else text
         answers = MESSAGES if self.path.endswith("/messages") else CHAT
         if request.get("stream"):
-            self._stream(answers.events(request["model"], text))
+            self.stream(answers.events(request["model"], text))
         else:
-            self._send(200, "application/json", json.dumps(answers.whole(request["model"], text)).encode())
-
-    def _send(self, status: int, content_type: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("content-type", content_type)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def _stream(self, events: list[bytes]) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
-        for event in events:
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
-            self.wfile.flush()
-        self.wfile.write(b"0\r\n\r\n")
+            self.send(json.dumps(answers.whole(request["model"], text)).encode())
 
 
 def last_text(request: dict[str, Any]) -> str:
@@ -173,23 +138,12 @@ class MESSAGES:
         return [b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json.dumps(event).encode()) for event in found]
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
-
 @contextmanager
 def model_server() -> Iterator[ModelServer]:
     """Run one for as long as the block does."""
     model = ModelServer()
-    handler = type("Handler", (_Handler,), {"model": model})
-    with _Server(("127.0.0.1", 0), handler) as server:
-        model.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(type("Handler", (_Handler,), {"model": model})) as model.url:
         try:
             yield model
         finally:
             model.let_go.set()
-            server.shutdown()
-            thread.join()

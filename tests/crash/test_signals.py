@@ -1,6 +1,7 @@
 """SIGTERM drains, a second one ends at once; neither loses anything."""
 
 import signal
+import threading
 import time
 
 import httpx2
@@ -23,6 +24,9 @@ price_usd_per_million = {{ input = "1", output = "2" }}
 url = "{upstream}/v1"
 """
 
+LONG_S = 600
+"""Far longer than a daemon is waited for."""
+
 
 def start(tmp_path, processes, storage, *, delay: float, drain_s: float):
     upstream = ModelServerProcess(delay=delay)
@@ -40,14 +44,13 @@ def start(tmp_path, processes, storage, *, delay: float, drain_s: float):
 
 @pytest.mark.slow
 def test_sigterm_lets_running_requests_finish(tmp_path, processes, storage):
-    upstream, daemon, key, batch_id = start(tmp_path, processes, storage, delay=1.0, drain_s=20)
+    upstream, daemon, key, batch_id = start(tmp_path, processes, storage, delay=3, drain_s=LONG_S)
     asked = upstream.stats()["asked"]
-    began = time.monotonic()
     assert daemon.terminate() == 0
-    assert time.monotonic() - began < 20
     log = upstream.log_entries()
     assert len(log) <= asked + 16, "nothing was claimed any more"
     assert all(entry["answer"] for entry in log), "what ran was finished"
+    upstream.control(delay=0)
     daemon = daemon.restart()
     processes.append(daemon)
     with daemon.client(key) as client:
@@ -59,10 +62,8 @@ def test_sigterm_lets_running_requests_finish(tmp_path, processes, storage):
 
 @pytest.mark.slow
 def test_what_does_not_finish_in_time_is_given_back(tmp_path, processes, storage):
-    upstream, daemon, key, batch_id = start(tmp_path, processes, storage, delay=60.0, drain_s=1)
-    began = time.monotonic()
+    upstream, daemon, key, batch_id = start(tmp_path, processes, storage, delay=LONG_S, drain_s=0.5)
     assert daemon.terminate() == 0
-    assert time.monotonic() - began < 5
     upstream.control(delay=0)
     daemon = daemon.restart()
     processes.append(daemon)
@@ -75,17 +76,14 @@ def test_what_does_not_finish_in_time_is_given_back(tmp_path, processes, storage
 
 @pytest.mark.slow
 def test_a_second_signal_ends_at_once(tmp_path, processes, storage):
-    upstream, daemon, key, batch_id = start(tmp_path, processes, storage, delay=60.0, drain_s=60)
+    upstream, daemon, key, batch_id = start(tmp_path, processes, storage, delay=LONG_S, drain_s=LONG_S)
     daemon.signal(signal.SIGTERM)
     while True:  # until the first one is heeded: the listener closes
         try:
             httpx2.get(f"{daemon.base}/healthz")
         except httpx2.TransportError:
             break
-    began = time.monotonic()
-    daemon.signal(signal.SIGTERM)
-    assert daemon.wait() == 0
-    assert time.monotonic() - began < 5
+    assert daemon.terminate() == 0
     upstream.control(delay=0)
     daemon = daemon.restart()
     processes.append(daemon)
@@ -97,9 +95,7 @@ def test_a_second_signal_ends_at_once(tmp_path, processes, storage):
 
 @pytest.mark.slow
 def test_a_client_that_waits_is_answered_while_draining(tmp_path, processes, storage):
-    import threading
-
-    _upstream, daemon, key, _batch_id = start(tmp_path, processes, storage, delay=1.0, drain_s=20)
+    upstream, daemon, key, _batch_id = start(tmp_path, processes, storage, delay=2, drain_s=LONG_S)
     answers: list[int] = []
 
     def call() -> None:
@@ -108,7 +104,8 @@ def test_a_client_that_waits_is_answered_while_draining(tmp_path, processes, sto
 
     caller = threading.Thread(target=call)
     caller.start()
-    time.sleep(0.3)  # it is on its way to the model
+    while "hello" not in [entry["content"] for entry in upstream.log_entries()]:
+        time.sleep(0.02)  # until it is on its way to the model
     assert daemon.terminate() == 0
     caller.join()
     assert answers == [200]
