@@ -65,6 +65,16 @@ async def test_a_key_is_found_by_its_secret_alone(store, clock):
     assert await store.read(accounts.list_keys, eve.account.id) == [eve.key]
 
 
+async def test_a_key_and_its_account_are_found_by_its_id(store, clock):
+    ada, eve = await owner(store, "ada"), await owner(store, "eve")
+    for who in (ada, eve):
+        assert await store.read(accounts.owner_of, who.key.id) == (who.account, who.key, clock.now)
+    await store.write(accounts.revoke_key, eve.key.id)
+    _, key, now = await store.read(accounts.owner_of, eve.key.id)
+    assert key.is_revoked(now)
+    assert await store.read(accounts.owner_of, "key_none") is None
+
+
 async def test_no_models_is_not_all_models(store):
     ada = await owner(store, models=[])
     assert ada.key.models == ()

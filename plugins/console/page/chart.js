@@ -4,7 +4,8 @@ import { h, svg } from "./dom.js";
 import { span, time } from "./format.js";
 import { rows, table } from "./widgets.js";
 
-const WIDTH = 640, HEIGHT = 180;
+const WIDTH = window.innerWidth < 640 ? 340 : 640; // so that its letters stay readable
+const HEIGHT = 180;
 const LEFT = 48, RIGHT = 8, TOP = 10, BOTTOM = 22;
 
 /** Bars, one stack for each bucket. `series`: `{name, kind, value(bucket)}`; `key` is the class of its mark. */

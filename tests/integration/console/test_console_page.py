@@ -99,7 +99,10 @@ SOURCES = [path for path in walk(PAGE) if path.endswith((".js", ".css", ".html")
 @pytest.mark.parametrize("path", SOURCES)
 def test_it_refers_to_nothing_beyond_this_server(path):
     text = PAGE.joinpath(path).read_text()
-    assert set(re.findall(r"https?://[^\s\"'`)]+", text)) <= {"http://www.w3.org/2000/svg", "https://example.com/hooks/batches"}
+    assert set(re.findall(r"https?://[^\s\"'`)]+", text)) <= {
+        "http://www.w3.org/2000/svg",
+        "https://example.com/hooks/batches",
+    }
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if path.endswith(".js")])

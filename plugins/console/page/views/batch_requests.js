@@ -1,37 +1,41 @@
-// A batch's requests: a table that is read page by page, and one request in full when asked for. Pages are not kept.
+// A batch's requests: a table that is read page by page and follows what runs, and one request in full when asked for.
+// Only the page that is shown is held.
 
 import { call, get, query as queryOf } from "../api.js";
-import { h, show } from "../dom.js";
+import { h, keep, show, swap } from "../dom.js";
 import { compact, money, number, span } from "../format.js";
 import { members, pretty } from "../json_text.js";
 import { here, setQuery } from "../router.js";
 import { announce } from "../shell.js";
-import { badge, choice, empty, facts, field, loading, problem, rows, table, when } from "../widgets.js";
+import { badge, choice, empty, facts, field, loading, problem, row, table, when } from "../widgets.js";
 import { OUTCOME } from "../words.js";
 
 const PAGE = 50;
 const LONGEST_SHOWN = 200000;
+const STEADY_MS = 3000;
 
 export class RequestsPanel {
   constructor(id, query, signal) {
-    Object.assign(this, { id, signal, outcome: query.get("outcome") ?? "", cursors: [null], counts: "" });
-    this.list = h("div", { "aria-live": "off" });
+    Object.assign(this, { id, signal, outcome: query.get("outcome") ?? "", cursors: [null], counts: "", loadedAt: -STEADY_MS, known: new Map() });
+    this.list = h("div");
     this.detail = h("div");
     const filter = choice("outcome", [["", "All"], ...Object.entries(OUTCOME)], this.outcome, (value) => this.filter(value));
-    this.again = h("button", { type: "button", class: "small", hidden: true, onclick: () => this.load() }, "Show the latest");
     this.place = h("section", { class: "panel", "aria-labelledby": "requests-title" },
-      h("div", { class: "head" }, h("h2", { id: "requests-title" }, "Requests"), h("div", { class: "row" }, this.again, field("Outcome", filter))),
+      h("div", { class: "head" }, h("h2", { id: "requests-title" }, "Requests"), field("Outcome", filter)),
       this.detail, this.list);
   }
 
-  /** Load the first page once there are requests; say when what is shown is older than the counts. */
+  /** Load the page that is shown when something of the batch has changed, but not all the time. */
   draw(batch) {
     const counts = JSON.stringify(batch.counts);
     this.place.hidden = !batch.counts.total;
     if (this.place.hidden) return;
-    if (!this.counts) this.load();
-    else if (counts !== this.counts) this.again.hidden = false;
+    if (counts === this.counts) return;
     this.counts = counts;
+    clearTimeout(this.timer);
+    const wait = this.loadedAt + STEADY_MS - performance.now();
+    if (wait <= 0) this.load();
+    else this.timer = setTimeout(() => this.signal.aborted || this.load(), wait);
   }
 
   filter(outcome) {
@@ -42,7 +46,7 @@ export class RequestsPanel {
   }
 
   async load() {
-    this.again.hidden = true;
+    this.loadedAt = performance.now();
     const query = { limit: PAGE, after: this.cursors.at(-1), outcome: this.outcome };
     try {
       const page = await get(`v1/account/batches/${this.id}/requests${queryOf(query)}`, { signal: this.signal });
@@ -58,12 +62,29 @@ export class RequestsPanel {
       return;
     }
     const columns = this.columns();
-    const turn = (cursors) => () => ((this.cursors = cursors), this.load().then(() => announce("Another page of requests")));
-    show(this.list, table(`Requests ${number(data[0].index + 1)} to ${number(data.at(-1).index + 1)}`, columns, rows(columns, data), { hiddenCaption: true, kind: "dense" }),
-      h("div", { class: "row pager" },
-        h("button", { type: "button", disabled: this.cursors.length === 1, onclick: turn(this.cursors.slice(0, -1)) }, "Previous"),
-        h("button", { type: "button", disabled: !hasMore, onclick: turn([...this.cursors, last]) }, "Next"),
-        h("span", { class: "muted" }, `${number(data[0].index + 1)} to ${number(data.at(-1).index + 1)}`)));
+    if (!this.body?.isConnected) {
+      this.known.clear();
+      this.body = h("tbody", { role: "rowgroup" });
+      this.pager = h("div");
+      show(this.list, table("Requests in the order of their submission", columns, this.body, { hiddenCaption: true, kind: "dense" }), this.pager);
+    }
+    keep(this.body, this.known, data, (request) => request.index, (request) => row(columns, request));
+    this.pager = swap(this.pager, this.turner(data, hasMore, last));
+  }
+
+  turner(data, hasMore, last) {
+    this.shown = `${number(data[0].index + 1)} to ${number(data.at(-1).index + 1)}`;
+    const turn = async (cursors) => {
+      this.cursors = cursors;
+      await this.load();
+      announce(`Requests ${this.shown}`);
+    };
+    // Not `disabled`, which would take the focus away from who has just pressed it.
+    const button = (text, cursors) => h("button", { type: "button", "aria-disabled": !cursors && "true", onclick: () => cursors && turn(cursors) }, text);
+    return h("div", { class: "row pager" },
+      button("Previous", this.cursors.length > 1 && this.cursors.slice(0, -1)),
+      button("Next", hasMore && [...this.cursors, last]),
+      h("span", { class: "muted" }, this.shown));
   }
 
   columns() {
