@@ -35,6 +35,8 @@ def as_api_error(error: BaseException) -> ApiError | None:
             return ApiError(
                 503, "The storage cannot be used at the moment; try again", code="storage_unavailable", retry_after=1
             )
+        case MemoryError():
+            return ApiError(503, "The server is short of memory; try again later", retry_after=5)
         case HTTPException(code=int(status)) if status < 500:
             return ApiError(status, _TEXTS.get(status) or "The request is malformed")
     return None

@@ -30,8 +30,7 @@ class Front:
         self.digests = Digests()
         self.traffic = Traffic()
         self.throughput = Throughput(context.tally)
-        self._creates_bound = context.config.server.max_buffered_body_bytes
-        self._creates = BodyBudget(self._creates_bound)
+        self._creates = BodyBudget(context.config.server.max_buffered_body_bytes)
         self._calls = BodyBudget(MAX_CALLS_BYTES)
         self._in_flight: Counter[str] = Counter()
 
@@ -41,9 +40,7 @@ class Front:
         ApiError 413 over `batches.max_body_bytes`; 503 where all such bodies together would pass
         `server.max_buffered_body_bytes`.
         """
-        bound = self.context.config.server.max_buffered_body_bytes
-        self._creates.free += bound - self._creates_bound  # a reload may have changed it
-        self._creates_bound = bound
+        self._creates.max_bytes = self.context.config.server.max_buffered_body_bytes  # a reload may have changed it
         return self._creates.body(request, self.context.config.batches.max_body_bytes)
 
     def call_body(self, request: Request) -> AbstractAsyncContextManager[bytes]:

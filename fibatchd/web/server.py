@@ -4,6 +4,7 @@ import resource
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from socket import AF_UNIX
@@ -61,8 +62,11 @@ async def serve(
     tls       for TCP listeners; a unix socket is never spoken TLS to
     traffic   counts connections, and what is answered below the app
     """
-    context = Context(app, limits or Limits(), error_body, TrustedProxies(trusted_proxies), traffic)
-    _allow_open_files(2 * context.limits.max_connections)
+    limits = limits or Limits()
+    # Half of the descriptors are for clients: the other half are upstreams' and the database's, and must not run out.
+    files = _allow_open_files(2 * limits.max_connections)
+    limits = replace(limits, max_connections=min(limits.max_connections, files // 2))
+    context = Context(app, limits, error_body, TrustedProxies(trusted_proxies), traffic)
     async with _lifespan(context), trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
             handler = partial(_serve_connection, context, tls)
@@ -77,12 +81,14 @@ async def serve(
         log.warning("grace period over, requests cut", grace_s=grace_s)
 
 
-def _allow_open_files(count: int) -> None:
-    """Raise the soft limit, as far as the hard one lets: its usual 1024 is kept low only for programs that use select."""
+def _allow_open_files(count: int) -> int:
+    """Raise the soft limit, as far as the hard one lets, and return what may be open, up to `count`: the usual 1024 is
+    kept low only for programs that use select."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
 
 
 async def _serve_connection(context: Context, tls: Tls | None, stream: trio.SocketStream) -> None:

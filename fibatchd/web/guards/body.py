@@ -16,6 +16,7 @@ from quart_trio import QuartTrio
 from quart_trio.wrappers.request import TrioBody, TrioRequest
 from werkzeug.datastructures import ImmutableDict
 
+from fibatchd import memory
 from fibatchd.errors import ApiError
 
 
@@ -135,11 +136,22 @@ async def read_body(request: Request, limit: int) -> bytes:
     return whole.getvalue()
 
 
-class BodyBudget:
-    """A bound on the bytes of bodies held in memory at once, over all requests; beyond it a request gets a 503."""
+NEEDED = 4
+"""Bytes of memory that one byte of a body takes until it is stored: it arrives, is copied whole, sliced and checked."""
+SPARE_BYTES = 32 * 1024 * 1024
+"""What must be left beside that, for everything else."""
+LARGE_BYTES = 1024 * 1024
+"""Bodies that are no larger together need no look at the memory."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self.free = max_bytes
+
+class BodyBudget:
+    """A bound on the bytes of bodies held in memory at once, over all requests; beyond it, or where the system allows
+    no more memory (`room`), a request gets a 503."""
+
+    def __init__(self, max_bytes: int, room: Callable[[], float] = memory.room) -> None:
+        self.max_bytes = max_bytes
+        self._held = 0
+        self._room = room
 
     @asynccontextmanager
     async def body(self, request: Request, limit: int) -> AsyncIterator[bytes]:
@@ -158,10 +170,17 @@ class BodyBudget:
                 held = self._hold(held, incoming.size)
             yield whole.getvalue()
         finally:
-            self.free += held
+            self._held -= held
 
     def _hold(self, held: int, size: int) -> int:
-        if size - held > self.free:
+        total = self._held + size - held
+        if total > self.max_bytes:
             raise ApiError(503, "The server is receiving too many large requests at once.", retry_after=1)
-        self.free -= size - held
+        if size > held and not self._fits(total):
+            raise ApiError(503, "The server is short of memory; try again later.", retry_after=5)
+        self._held = total
         return size
+
+    def _fits(self, total: int) -> bool:
+        """Whether there is memory for bodies of so many bytes together, most of which may not have come yet."""
+        return total <= LARGE_BYTES or NEEDED * total + SPARE_BYTES <= self._room()
