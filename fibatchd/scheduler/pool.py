@@ -1,12 +1,12 @@
-"""One model's pool: it claims requests in chunks, just ahead of the free places, and starts them as places come free.
+"""One model's pool: it claims requests in chunks, just ahead of the free places, and runs them as places come free.
 
-A place is free at once when an answer is there, and the next request is taken from a small stock of claimed ones: the
-store's latency stands between two claims, not between two requests. The stock holds what runs in some 20 ms (more while
-the store is slow), so for a slow model it is empty and nothing waits here that others could run.
+A place is free at once when an answer is there, and whoever held it takes the next request from a small stock of claimed
+ones (`stock.py`): the store's latency stands between two claims, not between two requests, and no task is started for each.
 """
 
 import math
 from collections import Counter, deque
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Protocol
 
@@ -26,21 +26,18 @@ from fibatchd.scheduler.places import Room, room_for
 from fibatchd.scheduler.rate import Rate
 from fibatchd.scheduler.recorder import Recorder
 from fibatchd.scheduler.share import Share
-from fibatchd.scheduler.turns import Turns, in_turns
+from fibatchd.scheduler.stock import Goal, Stock
+from fibatchd.scheduler.turns import Turns
 from fibatchd.store import claims, leases
 from fibatchd.store.claims import Candidate
 from fibatchd.upstream.balance import may_start
 
 log = structlog.get_logger()
 
-STOCK_S = 0.02  # the stock lasts about so long, or as long as two claims where those take longer
-STOCK_MAX_S = 0.5
-STOCK_MAX = 128
 CLAIM_MAX = 256  # requests of one claim: so long a transaction may hold up the others
 START_AT_ONCE = 32  # each takes some 0.1 ms until it waits for its answer, and the loop for all that start together
 CLAIM_S = 30.0  # a claim takes milliseconds; a stopping daemon does not wait longer for one
 CLOSED_KEPT = 256  # closed batches remembered: more than can close while one claim is under way
-CLAIM_WEIGHT = 0.2  # of the last claim among all in how long one takes
 UNSENT_MAX = 64  # a second: where more is claimed only to be given back, its lane is left alone for a while
 LOOK_AGAIN_S = 1.0  # while somebody waits for a quota, an access, a model: what ends that may come from another process
 LOOK_IDLE_S = 5.0  # the safety net under the notifications
@@ -73,7 +70,7 @@ class Pool:
     ) -> None:
         self.model_id = model_id
         self.running: dict[Claimed, trio.CancelScope] = {}
-        self.stock: deque[Claimed] = deque()
+        self.stock: Stock[Claimed] = Stock()
         self.waiting: dict[str, Verdict] = {}
         self._context = context
         self._recorder = recorder
@@ -89,9 +86,8 @@ class Pool:
         self._look_at = -math.inf
         self._wake = trio.Event()
         self._closed: deque[str] = deque(maxlen=CLOSED_KEPT)
-        self._completed = Rate()
+        self._goal = Goal()
         self._unsent = Rate()
-        self._claim_s = 0.0  # how long claims have taken of late
         self._share = Share(model_id, context, lease)
         self._unsure = False  # whether the store may hold a claim of ours that we do not know of
 
@@ -113,8 +109,6 @@ class Pool:
 
     def lease_lost(self) -> None:
         """What is claimed here is another's now: start none of it, and cut what runs, since its results are refused."""
-        for claimed in self.stock:
-            self._accounts.release(claimed.account_id)
         self.stock.clear()
         for scope in self.running.values():
             scope.cancel()
@@ -125,18 +119,11 @@ class Pool:
         """Give back what is claimed of a batch and not started; it was closed. A claim that is on its way may still bring
         some of it: they are given back when they come."""
         self._closed.append(batch_id)
-        kept: deque[Claimed] = deque()
-        for claimed in self.stock:
-            if claimed.batch_id == batch_id:
-                self._give_back(claimed)
-            else:
-                kept.append(claimed)
-        self.stock = kept
+        self._give_back(self.stock.remove(batch_id))
 
     def drop_all(self) -> None:
         """Give back all that is claimed and not started."""
-        while self.stock:
-            self._give_back(self.stock.popleft())
+        self._give_back(self.stock.clear())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Claim and start until cancelled; what runs goes on in the nursery of attempts."""
@@ -177,11 +164,7 @@ class Pool:
         free = min(self._limit(now) - len(self.running), startable)
         return max(0.0, free), min(self._room.rises_at(now), again if startable == 0 else math.inf)
 
-    def _stock_wanted(self, now: float) -> int:
-        """Return how many to hold ahead: what is completed, at the rate of late, while claims are under way."""
-        return min(STOCK_MAX, int(self._completed.at(now) * min(STOCK_MAX_S, max(STOCK_S, 2 * self._claim_s))))
-
-    # Starting
+    # Running
 
     async def _start_all(self) -> None:
         """Start what may be started; others have the loop in between."""
@@ -191,44 +174,61 @@ class Pool:
 
     def _start(self) -> bool:
         """Start some; return whether there may be more to start."""
-        free, _ = self._free(trio.current_time())
         for _ in range(START_AT_ONCE):
-            if not self.stock or free < 1:
+            scope = trio.CancelScope()
+            claimed = self._take(scope)
+            if claimed is None:
                 return False
-            claimed = self.stock.popleft()
-            self.running[claimed] = trio.CancelScope()
-            free -= 1
-            self._attempts.start_soon(self._attempt, claimed)
+            self._attempts.start_soon(self._work, claimed, scope)
         return True
 
-    async def _attempt(self, claimed: Claimed) -> None:
-        outcome: Outcome | None = None
-        with self.running[claimed]:
-            try:
-                outcome = await run_attempt(claimed, self._context)
-            finally:  # whatever it is that ends it, and Cancelled may come in a group
-                del self.running[claimed]
-                self._accounts.release(claimed.account_id)
-                self._recorder.put(outcome or cut_short(claimed, self._context.config.batches))
-            self._after(outcome)
+    def _take(self, scope: trio.CancelScope) -> Claimed | None:
+        """Take what is next from the stock, to run in this scope, if a place is free."""
+        if not self.stock or self._free(trio.current_time())[0] < 1:
+            return None
+        claimed = self.stock.take(self._begin)
+        if claimed is not None:
+            self.running[claimed] = scope
+        return claimed
 
-    def _after(self, outcome: Outcome) -> None:
-        """An attempt is over: start the next, and see to it that there will be more."""
+    def _begin(self, claimed: Claimed) -> bool:
+        return self._accounts.begin(claimed.account_id, claimed.tier, self)
+
+    async def _work(self, claimed: Claimed | None, scope: trio.CancelScope) -> None:
+        """Run requests on one place, one after the other, for as long as it may be used and there are any."""
+        with scope:
+            while claimed is not None:
+                outcome: Outcome | None = None
+                try:
+                    outcome = await run_attempt(claimed, self._context)
+                finally:  # whatever it is that ends it, and Cancelled may come in a group
+                    del self.running[claimed]
+                    self._accounts.end(claimed.account_id, self)
+                    self._recorder.put(outcome or cut_short(claimed, self._context.config.batches))
+                claimed = self._after(outcome, scope)
+
+    def _after(self, outcome: Outcome, scope: trio.CancelScope) -> Claimed | None:
+        """An attempt is over: return what its place runs next, and see to it that there will be more."""
         now = trio.current_time()
         if outcome.sent:
-            self._completed.note(now)
+            self._goal.note_completed(now)
         else:
             self._unsent.note(now)
             if self._unsent.at(now) > UNSENT_MAX:  # the upstreams that can take it are out, and others are not
                 self._sleeping[outcome.claimed.lane] = now + LOOK_AGAIN_S
-        if self.stock and self._start():
+        following = None if scope.cancel_called else self._take(scope)
+        if (
+            self._goal.missing(len(self.stock), now)
+            or not self.stock
+            or self._share.may_give_up(len(self.running))
+            or self._start()  # one that ends may make room for several: a probe that came back
+        ):
             self.wake()
-        if len(self.stock) * 2 <= self._stock_wanted(now) or self._share.may_give_up(len(self.running)):
-            self.wake()
+        return following
 
-    def _give_back(self, claimed: Claimed) -> None:
-        self._accounts.release(claimed.account_id)
-        self._recorder.put(given_back(claimed))
+    def _give_back(self, unstarted: Iterable[Claimed]) -> None:
+        for claimed in unstarted:
+            self._recorder.put(given_back(claimed))
 
     # Claiming
 
@@ -242,11 +242,11 @@ class Pool:
             self._sleeping = {lane: due for lane, due in self._sleeping.items() if due > now and lane in self._lanes}
             await self._ask_for_places(now)
             free, again = self._free(now)
-            again = min(again, self._look_at, self._shrink_stock(free, now))
+            again = min(again, self._look_at, self._shrink_stock(now))
             awake = len(self._lanes) - len(self._sleeping)
             if not awake:
                 return min([again, *self._sleeping.values()])
-            wanted = free + self._stock_wanted(now) - len(self.stock) if free or self.running else 0
+            wanted = free + self._goal.missing(len(self.stock), now) if free or self.running else 0
             if wanted >= 1 and self._context.store.has_room():
                 asked = int(min(wanted, CLAIM_MAX))
                 got = await self._claim(asked)
@@ -264,12 +264,12 @@ class Pool:
             return now + LOOK_AGAIN_S
         return min([again, *self._sleeping.values()])
 
-    def _shrink_stock(self, free: float, now: float) -> float:
-        """Give the stock back where it has nowhere to go: it would keep places of its accounts, and would start on what was
-        true of them long ago. Return when to look again."""
-        if not self.stock or free >= 1:
+    def _shrink_stock(self, now: float) -> float:
+        """Give the stock back where it has nowhere to go: others could run it, and it would start on what was true long
+        ago. Return when to look again."""
+        if not self.stock:
             return math.inf
-        if self._stock_wanted(now) == 0:
+        if not self._goal.at(now):
             self.drop_all()
         return now + LOOK_AGAIN_S
 
@@ -307,43 +307,46 @@ class Pool:
 
     async def _claim(self, wanted: int) -> int:
         """Claim up to so many requests into the stock, as turns and accounts allow; return how many came."""
-        now = trio.current_time()
+        now, daemon = trio.current_time(), self._lease.daemon
+        takes = self._share_out(wanted, now)
+        if not takes:
+            return 0
+        counts: Counter[str] = Counter()
+        for lane, count in takes:
+            counts[self._lanes[lane].account.id] += count
+        try:
+            # A claim that was cut could be done all the same, and nobody would know of its requests.
+            with self._accounts.claiming(counts, self), trio.fail_after(CLAIM_S, shield=True):
+                claim = await self._context.store.write(claims.claim, daemon, takes, self._may_run)
+        except (trio.TooSlowError, StoreUncertain) as error:
+            self._unsure = True
+            raise StoreUnavailable(f"no answer to a claim: {error}") from None
+        # Where the lease was lost meanwhile, so was what came with it.
+        got = claim.requests if daemon == self._lease.daemon else []
+        later = trio.current_time()
+        self._goal.note_claim(later - now, ran_dry=not self.stock and self._free(later)[0] >= 1)
+        self.stock.add(got)
+        for batch_id in {claimed.batch_id for claimed in got} & set(self._closed):
+            self.drop(batch_id)
+        self._note_dry(claim, now)
+        return len(got)
+
+    def _share_out(self, wanted: int, now: float) -> list[tuple[int, int]]:
+        """Return how many to claim from which lane. What is claimed ahead does not count against an account's limit: that
+        holds when it starts."""
         by_account: dict[str, list[Candidate]] = {}
         for lane, candidate in self._lanes.items():
             if self._sleeping.get(lane, -math.inf) <= now:
                 by_account.setdefault(candidate.account.id, []).append(candidate)
-        tiers = {account: found[0].account.tier for account, found in by_account.items()}
-        takes = self._turns.pick(
-            by_account, wanted, lambda account: self._accounts.room(account, tiers[account], wanted, self)
-        )
-        if not takes:
-            return 0
-        # Counted before the store is asked: another pool must not give the same account the same places meanwhile.
-        reserved: Counter[str] = Counter()
-        for lane, count in takes:
-            reserved[self._lanes[lane].account.id] += count
-        for account, count in reserved.items():
-            self._accounts.reserve(account, count)
-        got: list[Claimed] = []
-        daemon = self._lease.daemon
-        try:
-            # A claim that was cut could be done all the same, and nobody would know of its requests.
-            with trio.fail_after(CLAIM_S, shield=True):
-                claim = await self._context.store.write(claims.claim, daemon, takes, self._may_run)
-            if daemon == self._lease.daemon:  # else it was lost meanwhile, and what came with it
-                got = claim.requests
-        except (trio.TooSlowError, StoreUncertain) as error:
-            self._unsure = True
-            raise StoreUnavailable(f"no answer to a claim: {error}") from None
-        finally:
-            for account, count in (reserved - Counter(claimed.account_id for claimed in got)).items():
-                self._accounts.release(account, count)
-        self.stock = deque(in_turns((*self.stock, *got)))
-        for batch_id in {claimed.batch_id for claimed in got} & set(self._closed):
-            self.drop(batch_id)
-        self._note_dry(claim, now)
-        self._claim_s += CLAIM_WEIGHT * (trio.current_time() - now - self._claim_s)
-        return len(got)
+        ahead = self._goal.at(now) if self._goal.missing(len(self.stock), now) else 0
+
+        def room(account_id: str) -> int:
+            left = self._accounts.left(account_id, by_account[account_id][0].account.tier)
+            if left < wanted:
+                self._accounts.hold_up(account_id, self)
+            return max(0, left + ahead - self.stock.of(account_id))
+
+        return self._turns.pick(by_account, wanted, room)
 
     def _note_dry(self, claim: claims.Claim, now: float) -> None:
         """Put lanes to sleep until their next retry, and forget those that have nothing left."""
@@ -389,5 +392,7 @@ class Pool:
         for lane, candidate in self._lanes.items():
             if lane not in self._sleeping:
                 queued[candidate.account.id, candidate.account.tier] += candidate.queued
+        for claimed in self.stock:
+            queued[claimed.account_id, claimed.tier] += 1
         more = sum(min(count, self._accounts.left(*owner)) for owner, count in queued.items())
-        return len(self.running) + int(min(len(self.stock) + more, self._startable(now)[0]))
+        return len(self.running) + int(min(more, self._startable(now)[0]))

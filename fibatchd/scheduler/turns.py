@@ -4,10 +4,9 @@ So a batch of 50,000 requests holds up a batch of 20 behind it by one round at m
 splitting its work into many batches.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 
 class Lane(Protocol):
@@ -71,43 +70,6 @@ class Turns:
         for account in self._last_lane.keys() - lanes.keys():
             del self._last_lane[account]
         return sorted(taken.items())
-
-
-class Member(Protocol):
-    """What `in_turns` orders; see domain.requests.Claimed."""
-
-    @property
-    def account_id(self) -> str:
-        """Whose it is."""
-        ...
-
-    @property
-    def lane(self) -> int:
-        """What it was taken from."""
-        ...
-
-
-M = TypeVar("M", bound=Member)
-
-
-def in_turns(members: Iterable[M]) -> Iterator[M]:
-    """Give them in the order in which their accounts, and inside an account their lanes, take turns; inside a lane as they
-    are. So what has just been claimed does not wait for all that was claimed before."""
-    accounts: dict[str, dict[int, deque[M]]] = {}
-    for member in members:
-        accounts.setdefault(member.account_id, {}).setdefault(member.lane, deque()).append(member)
-    return _alternating([_alternating([iter(lane) for lane in lanes.values()]) for lanes in accounts.values()])
-
-
-def _alternating(sources: list[Iterator[M]]) -> Iterator[M]:
-    """Give one of each source, again and again."""
-    waiting = deque(sources)
-    while waiting:
-        source = waiting.popleft()
-        for member in source:
-            yield member
-            waiting.append(source)
-            break
 
 
 def _next(lanes: list[Lane], queued: dict[int, int]) -> Lane | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fibatchd.scheduler.turns import Turns, in_turns
+from fibatchd.scheduler.turns import Turns
 
 
 @dataclass(frozen=True)
@@ -81,29 +81,3 @@ def test_all_places_are_given_while_anybody_can_use_them(queued, free, room):
     for share, found in zip(shares, lanes.values(), strict=True):
         could_take_more = share < min(room, sum(lane.queued for lane in found))
         assert not could_take_more or share >= max(shares) - 1
-
-
-@dataclass(frozen=True)
-class Taken:
-    account_id: str
-    lane: int
-    number: int
-
-
-def test_what_is_claimed_later_does_not_wait_for_all_that_was_claimed_before():
-    earlier = [Taken("a", 1, number) for number in range(4)]
-    later = [Taken("b", 2, 4), Taken("a", 3, 5), Taken("b", 2, 6), Taken("a", 1, 7)]
-    assert [taken.number for taken in in_turns(earlier + later)] == [0, 4, 5, 6, 1, 2, 3, 7]
-
-
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 3))))
-def test_putting_in_turns_keeps_all_and_each_lane_in_its_order(owners):
-    given_ = [Taken(account, lane, number) for number, (account, lane) in enumerate(owners)]
-    found = list(in_turns(given_))
-    assert sorted(found, key=lambda taken: taken.number) == given_
-    for account, lane in set(owners):
-        of_lane = [taken.number for taken in found if (taken.account_id, taken.lane) == (account, lane)]
-        assert of_lane == sorted(of_lane)
-    for position in range(1, len(found)):
-        left = {taken.account_id for taken in found[position - 1 :]}
-        assert len(left) == 1 or found[position].account_id != found[position - 1].account_id
