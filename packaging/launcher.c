@@ -143,7 +143,8 @@ static int unpack(const char *place, const char *folder) {
         remove_tree(fresh);
         if (held >= 0)
             close(held);
-        if (error != EEXIST && error != ENOTEMPTY) /* else another process was first, and what it made serves */
+        /* Else another process was first, and what it made serves; or swept ours before we held it. */
+        if (error != EEXIST && error != ENOTEMPTY && error != ENOENT)
             return refuse(folder, strerror(error));
     }
     sweep(place);

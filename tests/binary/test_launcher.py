@@ -88,6 +88,14 @@ def test_killed_while_it_unpacks(fresh, cache):
     assert (folder / "fibatchd").exists()
 
 
+def test_a_folder_without_its_program_is_made_anew(fresh, cache):
+    fresh.run("--version")
+    (folder,) = cache.iterdir()
+    (folder / "fibatchd").unlink()
+    assert fresh.run("--version") == "fibatchd, version 0.1.0\n"
+    assert list(cache.iterdir()) == [folder]
+
+
 def test_a_place_that_others_may_write_to_is_not_used(fresh, cache, tmp_path):
     cache.chmod(0o777)
     home = tmp_path / "home"
