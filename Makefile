@@ -6,6 +6,8 @@ LLM_VENV := .venv-llm
 EMBED_VENV := .venv-embed
 RELEASE_VENV := .venv-release
 BIN := $(VENV)/bin
+# A file's tests stay together, since they may share a daemon; tests/conftest.py says how many workers and in what order.
+WORKERS := -n logical --dist loadfile --no-loadscope-reorder
 # Names may be there that do not run (version managers leave such), so each is tried.
 PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3 python; do \
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
@@ -48,10 +50,10 @@ demo-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 	$(BIN)/python tests/real/llama.py
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n logical --dist worksteal -m "not torture and not real and not binary"
+	$(BIN)/python -m pytest $(WORKERS) -m "not torture and not real and not binary"
 
 test-fast: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n logical --dist worksteal -m "not slow and not torture and not real and not binary"
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not torture and not real and not binary"
 
 openapi: $(VENV)/.installed
 	$(BIN)/fibatchd openapi > schemas/openapi.yaml

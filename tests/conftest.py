@@ -3,15 +3,35 @@
 import functools
 import os
 import shutil
+from collections import Counter
+from pathlib import Path
 
 import httpcore2
 import pytest
 import trio
 
+HERE = Path(__file__).parent
+
 # A client reads the system's certificates when it is made, which takes 25 ms; most tests speak plain HTTP.
 httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
 
 REQUIRE_ALL = os.environ.get("FIBATCHD_REQUIRE_ALL") == "1"
+BRIEF = ("rules", "unit")
+"""Folders whose files take seconds at most; elsewhere tests wait for processes, sockets and databases."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Two workers for each processor: half of the time a test waits for another process."""
+    return 2 * (os.cpu_count() or 1)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Files that take long come first, so that no worker is left with one when the others are done."""
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    folder = {item.path: item.path.relative_to(HERE).parts[0] for item in items}
+    items.sort(key=lambda item: (folder[item.path] in BRIEF, -slow[item.path]))  # stable: files stay whole
 
 
 @pytest.fixture(scope="session")
