@@ -33,7 +33,7 @@ def pinned(config: Config, names: Iterable[str]) -> tuple[list[str], list[str]]:
     latter by themselves."""
     found = {name: config.find_model(name) for name in names}
     ids = [model.id if model else name for name, model in found.items()]
-    return list(dict.fromkeys(ids)), [name for name, model in found.items() if model is None]
+    return ids, [name for name, model in found.items() if model is None]
 
 
 def shown_account(account: Account, config: Config) -> dict[str, Any]:

@@ -11,4 +11,4 @@ def note(action: str, **target: str | int | None) -> None:
     """Note that the caller of the current request has changed something. `target` is ids and names of the configuration,
     never a secret."""
     who = caller()
-    log.info("admin action", account=who.account.id, key=who.key.id, action=action, **target)
+    log.info("admin action", account=who.account.id, key_id=who.key.id, action=action, **target)

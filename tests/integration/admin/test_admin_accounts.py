@@ -133,7 +133,7 @@ async def test_every_change_is_in_the_log_and_no_secret(api, admin):
         ("account.set_quota", made["id"]), ("key.revoke", key["id"]), ("account.suspend", made["id"]),
         ("account.resume", made["id"]), ("account.delete", made["id"]),
     ]  # fmt: skip
-    assert {(line["account"], line["key"]) for line in noted} == {(admin.root.account.id, admin.root.key.id)}
+    assert {(line["account"], line["key_id"]) for line in noted} == {(admin.root.account.id, admin.root.key.id)}
     assert key["secret"] not in repr(lines)
     assert admin.root.secret not in repr(lines)
 
