@@ -31,6 +31,7 @@ MAX_DEPTH = 512
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 _MOST_SLICES = 1_000_000  # as Raw objects about 64 MB
 _LONGEST_NAME = 100  # characters
+_UTF8_PIECE = 2**20
 _MOST_DIGITS = sys.int_info.default_max_str_digits
 
 _decode_value = msgspec.json.Decoder().decode
@@ -279,10 +280,18 @@ def _decode_exactly(text: bytes) -> Any:
 
 
 def _check_utf8(text: bytes) -> None:
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidJson(f"not valid UTF-8 at byte {error.start}") from None
+    """Decode it piece by piece: one character beyond 16 bits makes four bytes of each of a string's."""
+    start = 0
+    while start < len(text):
+        piece = text[start : start + _UTF8_PIECE]
+        try:
+            piece.decode()
+        except UnicodeDecodeError as error:
+            is_cut = error.end == len(piece) == _UTF8_PIECE and error.reason == "unexpected end of data"
+            if not is_cut:
+                raise InvalidJson(f"not valid UTF-8 at byte {start + error.start}") from None
+            piece = piece[: error.start]
+        start += len(piece)
 
 
 def _explain(error: msgspec.DecodeError, text: bytes, expected: str) -> Never:

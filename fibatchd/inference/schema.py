@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 from jsonschema_rs import ValidationError
 
-_PRIVATE_USE = {surrogate: 0xF0000 + surrogate for surrogate in range(0xD800, 0xE000)}
 _LONGEST_NUMBER = 20  # characters: a longer one is not repeated
 _LONGEST_KEY = 64  # characters: a longer one is cut
 
@@ -37,12 +36,14 @@ class BodySchema:
         self._validator = jsonschema_rs.Draft202012Validator(schema)
 
     def problem(self, value: Any) -> Problem | None:
-        """Return the first problem of a decoded JSON value (see `rawjson.decode`), or None if it is valid."""
+        """Return the first problem of a decoded JSON value (see `rawjson.decode`), or None if it is valid. Of the value, lone
+        surrogates may be other characters afterwards."""
         try:
             return self._first_problem(value)
         except UnicodeEncodeError:
             # The validator cannot take a lone surrogate. No schema names one, so that any other character does as well.
-            return self._first_problem(_without_surrogates(value))
+            _replace_surrogates(value)
+            return self._first_problem(value)
 
     def _first_problem(self, value: Any) -> Problem | None:
         try:
@@ -194,6 +195,28 @@ def _expected_otherwise(kind: Any) -> str:
     return f"something that satisfies {kind.name!r} of the schema"
 
 
-def _without_surrogates(value: Any) -> Any:
-    """Return the value with each lone surrogate replaced by a private-use character, so that lengths and keys stay."""
-    return json.loads(json.dumps(value, ensure_ascii=False).translate(_PRIVATE_USE))
+def _replace_surrogates(value: Any) -> None:
+    """Put a private-use character of its own in the place of each lone surrogate, so that lengths and keys stay. In place: a
+    body may be one long string, of which there should be no more copies than it takes."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            for name, item in list(part.items()):
+                del part[name]
+                part[_plain(name)] = _plain(item)
+            waiting += part.values()
+        elif isinstance(part, list):
+            for index, item in enumerate(part):
+                part[index] = _plain(item)
+            waiting += part
+
+
+def _plain(value: Any) -> Any:
+    """Return a string with U+D800…U+DFFF as U+E000…U+E7FF; what is no string, as it is."""
+    if not isinstance(value, str) or value.isascii():
+        return value
+    encoded = value.encode("utf-8", "surrogatepass")
+    for second in range(0xA0, 0xC0):
+        encoded = encoded.replace(bytes([0xED, second]), bytes([0xEE, second - 0x20]))
+    return encoded.decode()

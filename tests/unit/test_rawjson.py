@@ -69,6 +69,17 @@ def test_nothing_but_invalid_json_is_raised(text):
             read(text)
 
 
+@pytest.mark.parametrize("before", range(4))
+def test_utf8_is_checked_across_the_ends_of_pieces(before):
+    smile = "\U0001f600".encode()
+    filler = b"x" * (2**20 - len(b'{"a":"') - before)
+    assert rawjson.is_object(b'{"a":"%b%b"}' % (filler, smile))
+    for broken in (smile[:3], b"\xff", smile[:before]):
+        with pytest.raises(InvalidJson) as caught:
+            rawjson.read_object(b'{"a":"%b%b"}' % (filler, broken or b"\x80"))
+        assert str(caught.value) == f"not valid UTF-8 at byte {2**20 - before}"
+
+
 def nested(levels: int, innermost: str = "1") -> bytes:
     return ("[" * levels + innermost + "]" * levels).encode()
 
