@@ -17,6 +17,7 @@ from structlog.typing import EventDict, ExcInfo, Processor
 
 from fibatchd.config import Log
 from fibatchd.errors import FibatchdError
+from fibatchd.printable import printable
 from fibatchd.systemd import is_journal
 
 PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
@@ -37,6 +38,7 @@ def configure(settings: Log, stream: Any = None) -> None:
         if console
         else structlog.processors.JSONRenderer(default=_described)
     )
+    for_output: list[Processor] = [out.mark, plain] if console else [out.mark]
     common: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -45,12 +47,12 @@ def configure(settings: Log, stream: Any = None) -> None:
         without_keys,
     ]
     structlog.configure(
-        processors=[*common, out.mark, renderer],
+        processors=[*common, *for_output, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *_: out,
         cache_logger_on_first_use=False,
     )
-    _route_standard_library(out, [*common, out.mark], renderer, max(level, logging.WARNING))
+    _route_standard_library(out, [*common, *for_output], renderer, max(level, logging.WARNING))
     _route_uncaught()
 
 
@@ -149,6 +151,14 @@ def without_keys(_logger: Any, _method: str, event: EventDict) -> EventDict:
     for name, value in event.items():
         if isinstance(value, str) and "hyi-" in value:
             event[name] = _KEY.sub("hyi-…", value)
+    return event
+
+
+def plain(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """Make all texts printable: a path, say, may hold anything, and a terminal obeys. JSON has escapes of its own."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = printable(value, lines=name == "exception")
     return event
 
 

@@ -10,6 +10,7 @@ import click
 from fibatchd import __version__
 from fibatchd.cli.options import config_option, given_before, keep_config, take_config
 from fibatchd.errors import ConfigError, FibatchdError
+from fibatchd.printable import printable
 
 COMMANDS = {
     "serve": "fibatchd.cli.serve",
@@ -79,7 +80,7 @@ def expected(error: Exception) -> FibatchdError | None:
 def tell(error: FibatchdError) -> None:
     """Say on stderr what went wrong, a configuration's problems one a line."""
     for line in error.problems if isinstance(error, ConfigError) else [f"fibatchd: {error}"]:
-        click.echo(line, err=True)
+        click.echo(printable(line, lines=True), err=True)
 
 
 def _surroundings(config_path: Path | None) -> object:

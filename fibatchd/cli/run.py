@@ -22,6 +22,7 @@ from fibatchd.oneshot.journal import Journal
 from fibatchd.oneshot.output import answers, write_output
 from fibatchd.oneshot.reading import LONGEST_LINE, Survey, read, survey
 from fibatchd.oneshot.runner import Runner, Tally
+from fibatchd.printable import printable
 from fibatchd.upstream.fleet import Fleet
 
 STOPPED = 128  # plus the signal's number: the exit status by which shells know it
@@ -79,7 +80,7 @@ def command(ctx: click.Context, /, source: Path, target: Path, **options: object
     found = survey(source, endpoints.by_path, settings.model)
     if found.problems:
         for problem in found.problems:
-            click.echo(problem, err=True)
+            click.echo(printable(problem), err=True)
         ctx.exit(1)
     if _is_done(source, target, settings):
         click.echo(f"{target} has all {found.total} answers already", err=True)

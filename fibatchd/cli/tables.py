@@ -1,11 +1,17 @@
 """How commands show rows: a table for people, an array of objects for programs."""
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 import msgspec
+
+from fibatchd.printable import printable
+
+_UNPRINTABLE = re.compile(r"[^\n -~]")
 
 
 def show(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) -> None:
@@ -21,7 +27,9 @@ def show(rows: Sequence[Mapping[str, Any]], *, as_json: bool, empty: str) -> Non
 
 def show_value(value: Any) -> None:
     """Print a value as JSON."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    # They can stand in strings only, where JSON has escapes for them.
+    click.echo(_UNPRINTABLE.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text))
 
 
 def _show_table(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -46,5 +54,5 @@ def _cell(name: str, value: Any) -> str:
     if name.endswith("_at"):
         return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S}Z"
     if isinstance(value, msgspec.Raw):
-        return bytes(value).decode()
-    return ", ".join(value) if isinstance(value, list | tuple) else str(value)
+        return printable(bytes(value).decode())
+    return printable(", ".join(value) if isinstance(value, list | tuple) else str(value))

@@ -212,6 +212,16 @@ def test_format(configured, form, terminal, expected):
     assert ("\x1b[" in out.text) == (expected == "console" and terminal), "colours are for terminals"
 
 
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_a_terminal_is_told_nothing_that_it_would_obey(configured, form):
+    out = configured(Stream(terminal=False), format=form)
+    evil = "/\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\r\nforged line"
+    structlog.get_logger("x").info("request", path=evil, problems=[evil])
+    logging.getLogger("y").warning(evil)
+    assert len(out.text.splitlines()) == 2
+    assert out.text.replace("\n", "").isprintable()
+
+
 def test_a_reload_changes_the_level_of_all(configured):
     configured(level="error")
     logger = structlog.get_logger("x")

@@ -1,0 +1,11 @@
+"""Text made fit for a terminal, which obeys some of what it is shown: escape sequences set titles and colours, and more."""
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """Return a text with escapes such as `\\x1b` for what would not be seen: control characters, and those that hide or turn
+    around what follows. With `lines`, line breaks stay."""
+    if text.isprintable():
+        return text
+    if lines:
+        return "\n".join(map(printable, text.split("\n")))
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
