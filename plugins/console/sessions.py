@@ -30,9 +30,12 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def begin(digest: str, key: Key, max_s: float) -> Script[None]:
-    """Store a new session of a key, which ends `max_s` seconds from now at the latest."""
+def begin(digest: str, key: Key, max_s: float, *, instead_of: str | None) -> Script[None]:
+    """Store a new session of a key, which ends `max_s` seconds from now at the latest; the one that the same browser had
+    ends."""
     ((now,),) = yield NOW
+    if instead_of is not None:
+        yield from end(instead_of)
     yield Query(
         "INSERT INTO console_sessions (token_hash, key_id, created_at, used_at, expires_at) VALUES (?, ?, ?, ?, ?)",
         (digest, key.id, now, now, now + max_s),

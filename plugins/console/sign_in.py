@@ -65,7 +65,7 @@ async def begin(attempts: Attempts) -> Response:
     who = await _owner_of_key(await read_body(request, LONGEST_BODY))
     attempts.give_back(client)
     token, lasts = sessions.new_token(), Settings.of(context.config).session_max_s
-    await context.store.write(sessions.begin, sessions.token_hash(token), who.key, lasts)
+    await context.store.write(sessions.begin, sessions.token_hash(token), who.key, lasts, instead_of=_sent_session())
     log.info("signed in", account=who.account.id, key_id=who.key.id, client=client)
     answer = _answer(session_object(who))
     answer.set_cookie(cookie_name(), token, max_age=int(lasts), **_ATTRIBUTES, secure=request.scheme == "https")
@@ -85,8 +85,8 @@ async def show() -> Response:
 async def end() -> Response:
     """End the session."""
     require_own_page()
-    if token := request.cookies.get(cookie_name()):
-        await front().context.store.write(sessions.end, sessions.token_hash(token))
+    if (digest := _sent_session()) is not None:
+        await front().context.store.write(sessions.end, digest)
     answer = _answer({"object": "console.session", "signed_in": False})
     answer.delete_cookie(cookie_name(), **_ATTRIBUTES, secure=request.scheme == "https")
     return answer
@@ -96,6 +96,12 @@ def require_on(config: Config) -> None:
     """ApiError 404 while the console is switched off."""
     if not config.is_on(TABLE):
         raise ApiError(404, "The console is not enabled", code="console_disabled")
+
+
+def _sent_session() -> str | None:
+    """Return the hash of the token in the cookie that was sent."""
+    token = request.cookies.get(cookie_name())
+    return sessions.token_hash(token) if token else None
 
 
 async def _owner_of_key(body: bytes) -> Caller:

@@ -3,7 +3,8 @@
 const BASE = new URL(".", window.location.href);
 const OWN_PAGE = { "X-Fibatchd-Console": "1" };
 
-/** Fires `signed-out` when a call was refused because the session is over, `reachable` with `detail` true or false. */
+/** Fires `signed-out` when a call was refused because the session is over, `reachable` with `detail` true, or false where it
+    gave no answer, or none but that it cannot at the moment. */
 export const connection = new EventTarget();
 
 /** The API refused a call; `message` says why, in words for people. */
@@ -37,7 +38,7 @@ export async function call(method, path, { body, headers = {}, signal, etag } = 
     reached(false);
     throw new Unreachable("The server cannot be reached.");
   }
-  reached(true);
+  reached(answer.status !== 503);
   if (!answer.ok && answer.status !== 304) throw refusal(path, answer.status, text, answer.headers.get("Retry-After"));
   return { status: answer.status, text, etag: answer.headers.get("ETag") };
 }
@@ -82,6 +83,11 @@ function refusal(path, status, text, retryAfter) {
 
 function reached(yes) {
   connection.dispatchEvent(new CustomEvent("reachable", { detail: yes }));
+}
+
+/** An idempotency key: a call that the browser repeats by itself makes no second batch. */
+export function newKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** A query string of the parameters that have a value. */

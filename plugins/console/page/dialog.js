@@ -1,7 +1,6 @@
 // Questions before something that cannot be undone, and secrets that are shown once.
 
-import { h } from "./dom.js";
-import { newId } from "./dom.js";
+import { h, newId } from "./dom.js";
 
 /** Ask in plain words. Resolves to true where `verb` was chosen. */
 export function confirm(title, text, verb, { danger = true } = {}) {
@@ -17,7 +16,12 @@ export function showSecret(title, text, secret) {
   const copied = h("span", { role: "status", class: "muted" });
   const copy = h("button", { type: "button", autofocus: true, onclick: async () => {
     field.select();
-    await navigator.clipboard?.writeText(secret).then(() => (copied.textContent = "Copied"), () => (copied.textContent = "Press Ctrl-C to copy"));
+    try {
+      await navigator.clipboard.writeText(secret);
+      copied.textContent = "Copied";
+    } catch { // not allowed, or not there: browsers offer it over TLS only
+      copied.textContent = "Press Ctrl-C to copy it";
+    }
   } }, "Copy");
   return open(title, [h("p", {}, text), h("div", { class: "row" }, field, copy, copied)], (close) => [
     h("button", { type: "button", class: "primary", onclick: () => close(true) }, "I have kept it"),

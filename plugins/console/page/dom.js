@@ -47,7 +47,7 @@ export function swap(old, fresh) {
 }
 
 /** Keep a parent's children in step with a list: one child for each item, known by its key, swapped when it changes.
-    `known` is a Map that belongs to the parent. */
+    `known` is a Map that belongs to the parent; `render` may return the child that is there. */
 export function keep(parent, known, items, keyOf, render) {
   const keys = new Set(items.map(keyOf));
   for (const [key, element] of known) {
@@ -62,7 +62,7 @@ export function keep(parent, known, items, keyOf, render) {
     let element = render(item);
     if (old) {
       if (old === before) before = old.nextSibling;
-      element = swap(old, element);
+      if (element !== old) element = swap(old, element);
       if (element.nextSibling !== before) parent.insertBefore(element, before);
     } else {
       parent.insertBefore(element, before);

@@ -42,8 +42,9 @@ export function money(usd) {
 export function ago(at) {
   const seconds = at - now();
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
-  if (unit === "second" && Math.abs(seconds) < 10) return seconds > 0 ? "in a moment" : "just now";
-  return relative.format(Math.round(seconds / size), unit);
+  if (unit !== "second") return relative.format(Math.round(seconds / size), unit);
+  if (Math.abs(seconds) < 10) return seconds > 0 ? "in a moment" : "just now";
+  return relative.format(Math.round(seconds / 10) * 10, unit); // in tens, so that a page at rest does not flicker
 }
 
 /** A span of time in its two largest units: "2 h 5 min", "340 ms". */

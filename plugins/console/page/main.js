@@ -26,6 +26,7 @@ const VIEWS = {
 
 const main = build();
 let account = null;
+let isAsking = false;
 let leave = new AbortController();
 
 function enter() {
@@ -54,12 +55,15 @@ async function begin(session) {
     show(main, h("h1", {}, "The console cannot start"), problem(error, () => begin(session)));
     return;
   }
+  isAsking = false;
   setAccount(account);
   window.addEventListener("hashchange", enter);
   enter();
 }
 
 function ask(event) {
+  if (isAsking) return; // calls that were under way are refused one after the other
+  isAsking = true;
   leave.abort();
   leave = new AbortController();
   window.removeEventListener("hashchange", enter);

@@ -7,7 +7,7 @@ import { here, link } from "./router.js";
 const main = h("main", { id: "main", tabindex: "-1" });
 const spoken = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
 const offline = h("p", { class: "notice warn offline", role: "status", hidden: true },
-  "The server cannot be reached. What you see is as it was; it is tried again by itself.");
+  "The server does not answer at the moment. What you see is as it was; it is tried again by itself.");
 const ways = h("ul", { class: "ways" });
 const who = h("div", { class: "who" });
 const bar = h("header", { class: "bar", hidden: true },
@@ -40,6 +40,11 @@ export function focusView() {
   heading.focus({ preventScroll: true });
 }
 
+/** Move the focus to the heading where what had it is gone. */
+export function keepFocus() {
+  if (document.activeElement === document.body) focusView();
+}
+
 /** Show whose session it is, and the ways that are open to the account; null: nobody's. */
 export function setAccount(account) {
   bar.hidden = account === null;
@@ -69,6 +74,10 @@ export function markWay() {
 }
 
 async function signOut() {
-  await json("DELETE", "console/session");
-  connection.dispatchEvent(new CustomEvent("signed-out", { detail: "You have signed out." }));
+  try {
+    await json("DELETE", "console/session");
+  } catch {
+    return announce("You are still signed in: the server did not answer");
+  }
+  return connection.dispatchEvent(new CustomEvent("signed-out", { detail: "You have signed out." }));
 }

@@ -101,16 +101,19 @@ export function choice(id, options, chosen, onchange) {
   return select;
 }
 
-/** Run an action of a button: it cannot be pressed twice, and `failed` is told what went wrong. */
+/** Run an action of a button: it cannot be pressed twice, and `failed` is told what went wrong. The button is not
+    `disabled` meanwhile: the focus would leave it. */
 export function action(button, work, failed) {
+  let isBusy = false;
   button.addEventListener("click", async () => {
-    button.disabled = true;
+    if (isBusy) return;
+    isBusy = true;
     try {
       await work();
     } catch (error) {
       if (error.name !== "AbortError") failed(error);
     } finally {
-      button.disabled = false;
+      isBusy = false;
     }
   });
   return button;

@@ -224,10 +224,19 @@ async def test_who_has_a_key_is_not_limited(site):
         assert (await site.sign_in()).status_code == 200
 
 
+async def test_a_browser_has_one_session(each_site):
+    first = (await each_site.sign_in()).cookies[COOKIE]
+    await each_site.sign_in(await each_site.api.owner("bob"))
+    assert len(await each_site.api.context.store.read(rows("console_sessions"))) == 1
+    assert await listed(each_site) == 200
+    assert await listed(each_site, headers={"cookie": f"{COOKIE}={first}"}) == 401
+
+
 async def test_a_key_has_a_bounded_number_of_sessions(each_site):
     first = (await each_site.sign_in()).cookies[COOKIE]
     for _ in range(50):
         each_site.api.clock.advance(1)
+        each_site.browser.cookies.clear()
         token = (await each_site.sign_in()).cookies[COOKIE]
     found = await each_site.api.context.store.read(rows("console_sessions"))
     assert len(found) == 50
@@ -242,6 +251,7 @@ async def test_the_sweep_ends_for_good(each_site):
     store = each_site.api.context.store
     bob = await each_site.api.owner("bob")
     await each_site.sign_in(bob)
+    each_site.browser.cookies.clear()
     await each_site.sign_in()
     assert await store.write(sessions.sweep, IDLE_S) == 0
     await store.write(accounts.set_account_status, bob.account.id, SUSPENDED)

@@ -93,13 +93,16 @@ function summary(batch) {
       ["Known cost", money(batch.cost_usd)],
       ["Attempts of unknown cost", batch.cost_unknown_attempts ? number(batch.cost_unknown_attempts) : null],
       ["Took", batch.ended_at && batch.started_at ? span(batch.ended_at - batch.started_at) : null],
-      ["Must start by", isFinal(batch) ? null : when(batch.expires_at, { exact: true })],
       ["Results are kept until", batch.results_expires_at ? when(batch.results_expires_at, { exact: true }) : null],
       ["Input file", file(batch.input_file_id)],
       ["Runs again", batch.rerun_of ? h("a", { class: "mono", href: link(`batches/${batch.rerun_of}`) }, batch.rerun_of) : null],
       ["Run again as", batch.reruns.length ? batch.reruns.map((id) => h("a", { class: "mono", href: link(`batches/${id}`) }, id, " ")) : null],
-      ...Object.entries(batch.metadata ?? {}).map(([key, value]) => [key, value]),
-    ]));
+    ]),
+    metadata(Object.entries(batch.metadata ?? {})));
+}
+
+function metadata(pairs) {
+  return pairs.length ? h("div", { class: "stack" }, h("h3", {}, "Metadata"), facts(pairs)) : null;
 }
 
 const tokens = (amount, part, word) => (part ? `${compact(amount)} (${compact(part)} ${word})` : compact(amount));

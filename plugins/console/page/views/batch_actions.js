@@ -1,11 +1,11 @@
 // What can be done with a batch: cancel, delete, download, run again. Each where its state allows it.
 
-import { address, post, json } from "../api.js";
+import { address, json, newKey, post } from "../api.js";
 import { confirm } from "../dialog.js";
 import { h, show } from "../dom.js";
 import { count } from "../format.js";
 import { go } from "../router.js";
-import { announce } from "../shell.js";
+import { announce, keepFocus } from "../shell.js";
 import { action } from "../widgets.js";
 import { isFinal } from "../words.js";
 
@@ -25,6 +25,7 @@ export class BatchActions {
     if (key === this.drawn) return;
     this.drawn = key;
     show(this.place, this.downloads(), this.rerun(), this.cancel(), this.remove());
+    keepFocus();
   }
 
   downloads() {
@@ -51,7 +52,7 @@ export class BatchActions {
     return this.button(text, {}, async () => {
       const question = `${count(amount, "request")} that did not succeed will run again, as a new batch with the same metadata. It costs what it costs the first time.`;
       if (!(await confirm("Run again?", question, text, { danger: false }))) return;
-      const again = await post(`v1/batches/${this.batch.id}/rerun`, { outcomes }, { headers: { "Idempotency-Key": crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` } });
+      const again = await post(`v1/batches/${this.batch.id}/rerun`, { outcomes }, { headers: { "Idempotency-Key": newKey() } });
       announce("A new batch was created");
       go(`batches/${again.id}`);
     });

@@ -26,7 +26,7 @@ export class BatchPages {
         failures = 0;
       } catch (error) {
         if (error.name === "AbortError") return;
-        if (error instanceof Refused && error.status < 500) return this.failed(error);
+        if (error instanceof Refused && error.status !== 503) return this.failed(error);
         failures += 1;
       }
       const busy = [...this.items.values()].some((batch) => !isFinal(batch));

@@ -11,6 +11,7 @@ import { BatchPages } from "./batch_pages.js";
 
 const FILTERS = ["status", "kind", "model", "q"];
 const TYPING_MS = 300;
+const AGE_MS = 30000;
 
 const COLUMNS = [
   { head: "Batch", cell: name },
@@ -76,6 +77,7 @@ class List {
     Object.assign(this, { place, signal, filtered: Object.values(filters).some(Boolean) });
     this.body = h("tbody", { role: "rowgroup" });
     this.known = new Map();
+    this.drawn = new Map();
     this.more = h("button", { type: "button", onclick: () => this.pages.extend() }, "Show more");
     this.pages = new BatchPages(`v1/account/batches${queryOf({ ...filters, limit: 25 })}`, signal, {
       changed: (items, hasMore) => this.draw(items, hasMore),
@@ -96,13 +98,21 @@ class List {
       show(this.place, this.filtered ? nothingFound() : noBatches());
       return;
     }
-    keep(this.body, this.known, items, (batch) => batch.id, (batch) => row(COLUMNS, batch));
-    if (!this.table) {
+    keep(this.body, this.known, items, (batch) => batch.id, (batch) => this.row(batch));
+    if (!this.table?.isConnected) {
       this.table = table("Batches, newest first", COLUMNS, this.body, { hiddenCaption: true, kind: "batches" });
       show(this.place, this.table, this.more);
       announce(hasMore ? `${items.length} batches, and more` : `${items.length} batches`);
     }
     this.more.hidden = !hasMore;
+  }
+
+  /** A batch's row: the one that is there while nothing but the batch's age can have changed, and that not much. */
+  row(batch) {
+    const drawn = this.drawn.get(batch.id);
+    if (drawn?.batch === batch && isFinal(batch) && performance.now() - drawn.at < AGE_MS) return this.known.get(batch.id);
+    this.drawn.set(batch.id, { batch, at: performance.now() });
+    return row(COLUMNS, batch);
   }
 }
 
@@ -126,7 +136,7 @@ function name(batch) {
 
 function state(batch) {
   const why = waiting(batch.waiting);
-  return h("div", {}, badge(batch.status), why && batch.waiting.reason !== "turn" ? h("p", { class: "sub why" }, why) : null,
+  return h("div", {}, badge(batch.status), why ? h("p", { class: batch.waiting.reason === "turn" ? "sub" : "sub why" }, why) : null,
     batch.error ? h("p", { class: "sub" }, batch.error.message) : null);
 }
 

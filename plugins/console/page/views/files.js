@@ -5,7 +5,7 @@ import { confirm } from "../dialog.js";
 import { h, show } from "../dom.js";
 import { bytes } from "../format.js";
 import { link } from "../router.js";
-import { announce, setTitle } from "../shell.js";
+import { keepFocus, setTitle } from "../shell.js";
 import { action, choice, empty, field, loading, outcome, problem, rows, table, when } from "../widgets.js";
 
 const PAGE = 50;
@@ -68,7 +68,7 @@ class FileList {
       if (!(await confirm("Delete this file?", lines, "Delete the file"))) return;
       await json("DELETE", `v1/files/${file.id}`);
       remove.closest("tr").remove();
-      announce("The file was deleted");
+      keepFocus();
       this.said.good("The file was deleted.");
     }, (error) => this.said.bad(error));
     return h("div", { class: "buttons" },

@@ -1,6 +1,6 @@
 // A new batch from a JSONL file: drop it or pick it, see what is in it and what is wrong with it, send it with progress.
 
-import { json, post, upload } from "../api.js";
+import { json, newKey, post, upload } from "../api.js";
 import { h, show, swap } from "../dom.js";
 import { bytes, count, number, percent } from "../format.js";
 import { look } from "../jsonl.js";
@@ -46,18 +46,13 @@ class Form {
   async create(file) {
     const batch = await post("v1/batches", {
       input_file_id: file, endpoint: this.endpoint.value, completion_window: "24h", metadata: this.metadata(),
-    }, { signal: this.signal, headers: { "Idempotency-Key": this.key() } });
+    }, { signal: this.signal, headers: { "Idempotency-Key": newKey() } });
     this.open(batch);
   }
 
   open(batch) {
     announce("The batch was submitted");
     go(`batches/${batch.id}`);
-  }
-
-  /** One key for each press of the button: a call that is repeated by the browser makes no second batch. */
-  key() {
-    return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   }
 }
 
@@ -85,13 +80,15 @@ class FileForm extends Form {
   constructor(account, signal) {
     super(account, signal);
     this.asFile = account.extensions.includes("files");
-    this.input = h("input", { type: "file", id: "file", class: "unseen", accept: ".jsonl,.ndjson,.json,.txt", onchange: () => this.choose(this.input.files[0]) });
+    this.input = h("input", { type: "file", id: "file", class: "unseen", tabindex: "-1", "aria-label": "JSONL file", accept: ".jsonl,.ndjson,.json,.txt", onchange: () => this.choose(this.input.files[0]) });
     this.drop = this.dropZone();
     this.found = h("div");
     this.sending = h("div", { "aria-live": "off" });
     this.stop = h("button", { type: "button", hidden: true, onclick: () => this.upload?.abort() }, "Stop");
     this.rest = h("div", { class: "panel stack", hidden: true }, this.found, this.fields, this.sending, h("div", { class: "buttons" }, this.send, this.stop));
     this.place = h("form", { class: "stack", onsubmit: (event) => this.submit(event) }, this.drop, this.said.place, this.rest);
+    // A file that is dropped beside the zone would be opened in place of the page.
+    for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => event.preventDefault(), { signal });
   }
 
   dropZone() {

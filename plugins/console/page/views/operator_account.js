@@ -5,7 +5,7 @@ import { ask, confirm, showSecret } from "../dialog.js";
 import { h, show } from "../dom.js";
 import { money, now, number } from "../format.js";
 import { go, link } from "../router.js";
-import { announce, setTitle } from "../shell.js";
+import { announce, keepFocus, setTitle } from "../shell.js";
 import { action, badge, choice, empty, facts, field, loading, outcome, problem, rows, table, when } from "../widgets.js";
 import { tierOptions } from "./operator_accounts.js";
 import { days } from "./usage.js";
@@ -38,8 +38,8 @@ export class AccountPanel {
     try {
       if ((await work()) === false) return;
       this.said.good(told);
-      announce(told);
       await this.load();
+      keepFocus();
     } catch (error) {
       if (error.name !== "AbortError") this.said.bad(error);
     }

@@ -125,7 +125,7 @@ class WebhookPage {
   }
 
   redeliver(event) {
-    return action(h("button", { type: "button", class: "small", "aria-label": `Deliver ${event.id} again` }, "Deliver again"), async () => {
+    return action(h("button", { type: "button", class: "small", "aria-label": `Deliver again: ${event.id}` }, "Deliver again"), async () => {
       await json("POST", `v1/batch_webhook/events/${event.id}/redeliver`);
       this.said.good("It is being delivered again.");
     }, (error) => this.said.bad(error));
