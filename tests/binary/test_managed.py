@@ -20,12 +20,13 @@ min_free_bytes = 0
 id = "m"
 upstreams = [{{ url = "{upstream}/v1" }}]
 """
-# As systemd passes a socket: at descriptor 3, for the process that becomes the program.
-PASSING = """
+# As systemd does it: the process that becomes the program knows its id from a variable; a socket is descriptor 3.
+BECOMING = """
 import os, sys
-os.dup2(int(sys.argv[1]), 3)
-env, bare, *command = sys.argv[2:]
-os.execv(env, [env, bare, f"LISTEN_PID={os.getpid()}", "LISTEN_FDS=1", *command])
+variable, passed, env, bare, *command = sys.argv[1:]
+if passed:
+    os.dup2(int(passed), 3)
+os.execv(env, [env, bare, f"{variable}={os.getpid()}", *command])
 """
 # As MemoryDenyWriteExecute= and NoNewPrivileges=, by prctl(2): no memory becomes executable that was writable.
 HARDENED = """
@@ -56,16 +57,9 @@ def start(program, tmp_path, processes, upstream):
     return started
 
 
-def test_it_is_the_process_that_was_started(start):
-    daemon = start()
-    process = psutil.Process(daemon.process.pid)
-    assert process.children() == []
-    (listening,) = [found for found in process.net_connections() if found.status == psutil.CONN_LISTEN]
-    assert listening.laddr.port == daemon.port
-
-
 def test_notify_watchdog_reload_stop(start, manager):
-    daemon = start(env={**manager.env, "WATCHDOG_USEC": "900000"}, wait=False)
+    prefix = [sys.executable, "-c", BECOMING, "WATCHDOG_PID", ""]
+    daemon = start(env={**manager.env, "WATCHDOG_USEC": "900000"}, prefix=prefix, wait=False)
     assert manager.until(READY="1")["STATUS"] == f"Serving http://127.0.0.1:{daemon.port}"
     for _ in range(3):
         manager.until(timeout=10, WATCHDOG="1")
@@ -87,8 +81,9 @@ def test_socket_activation(program, tmp_path, processes, upstream):
         passed.bind(("127.0.0.1", 0))
         passed.listen(10)
         fd, port = passed.fileno(), passed.getsockname()[1]
-        command = program.command("serve", "--config", config)
-        with subprocess.Popen([sys.executable, "-c", PASSING, str(fd), *command], pass_fds=[fd]) as process:
+        command = program.command("serve", "--config", config, LISTEN_FDS="1")
+        becoming = [sys.executable, "-c", BECOMING, "LISTEN_PID", str(fd)]
+        with subprocess.Popen([*becoming, *command], pass_fds=[fd]) as process:
             try:
                 # It waits in the socket's queue until the daemon is there.
                 assert httpx2.get(f"http://127.0.0.1:{port}/healthz", timeout=30).status_code == 200
@@ -107,9 +102,11 @@ def mine(folder):
     return found
 
 
-def test_killed_it_leaves_nothing_running_and_starts_again(start, tmp_path):
+def test_it_is_the_process_that_was_started_and_killed_it_leaves_nothing_running(start, tmp_path):
     daemon = start()
     assert mine(tmp_path) == [daemon.process.pid]
+    connections = psutil.Process(daemon.process.pid).net_connections()
+    assert daemon.port in {found.laddr.port for found in connections if found.status == psutil.CONN_LISTEN}
     daemon.signal(signal.SIGKILL)
     daemon.wait()
     assert mine(tmp_path) == []
