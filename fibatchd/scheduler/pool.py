@@ -40,6 +40,7 @@ CLAIM_S = 30.0  # a claim takes milliseconds; a stopping daemon does not wait lo
 CLOSED_KEPT = 256  # closed batches remembered: more than can close while one claim is under way
 UNSENT_MAX = 64  # a second: where more is claimed only to be given back, its lane is left alone for a while
 LOOK_AGAIN_S = 1.0  # while somebody waits for a quota, an access, a model: what ends that may come from another process
+SLEEP_MAX_S = 60.0  # of a lane whose next retry is later: the store's clock may be set meanwhile
 LOOK_IDLE_S = 5.0  # the safety net under the notifications
 
 
@@ -158,11 +159,14 @@ class Pool:
         """Return how many requests the model's upstreams would take now, and by when that may change."""
         return may_start([member.replica for member in self._context.executor.fleet.of(self.model_id)], now)
 
-    def _free(self, now: float) -> tuple[float, float]:
-        """Return how many more may be started now, and by when to look again."""
+    def _free(self, now: float) -> float:
+        """Return how many more may be started now."""
+        return max(0.0, min(self._limit(now) - len(self.running), self._startable(now)[0]))
+
+    def _free_again(self, now: float) -> float:
+        """Return by when that may rise by itself."""
         startable, again = self._startable(now)
-        free = min(self._limit(now) - len(self.running), startable)
-        return max(0.0, free), min(self._room.rises_at(now), again if startable == 0 else math.inf)
+        return min(self._room.rises_at(now), again if startable == 0 else math.inf)
 
     # Running
 
@@ -174,22 +178,14 @@ class Pool:
 
     def _start(self) -> bool:
         """Start some; return whether there may be more to start."""
+        free = self._free(trio.current_time()) if self.stock else 0
         for _ in range(START_AT_ONCE):
-            scope = trio.CancelScope()
-            claimed = self._take(scope)
-            if claimed is None:
+            if free < 1 or (claimed := self.stock.take(self._begin)) is None:
                 return False
+            scope = self.running[claimed] = trio.CancelScope()
             self._attempts.start_soon(self._work, claimed, scope)
+            free -= 1
         return True
-
-    def _take(self, scope: trio.CancelScope) -> Claimed | None:
-        """Take what is next from the stock, to run in this scope, if a place is free."""
-        if not self.stock or self._free(trio.current_time())[0] < 1:
-            return None
-        claimed = self.stock.take(self._begin)
-        if claimed is not None:
-            self.running[claimed] = scope
-        return claimed
 
     def _begin(self, claimed: Claimed) -> bool:
         return self._accounts.begin(claimed.account_id, claimed.tier, self)
@@ -216,13 +212,12 @@ class Pool:
             self._unsent.note(now)
             if self._unsent.at(now) > UNSENT_MAX:  # the upstreams that can take it are out, and others are not
                 self._sleeping[outcome.claimed.lane] = now + LOOK_AGAIN_S
-        following = None if scope.cancel_called else self._take(scope)
-        if (
-            self._goal.missing(len(self.stock), now)
-            or not self.stock
-            or self._share.may_give_up(len(self.running))
-            or self._start()  # one that ends may make room for several: a probe that came back
-        ):
+        free, following = self._free(now), None
+        if free >= 1 and not scope.cancel_called and (following := self.stock.take(self._begin)) is not None:
+            self.running[following] = scope
+        # One that ends may make room for several: a probe that came back.
+        more_to_start = free >= 2 and self._start()
+        if more_to_start or self._goal.is_low(len(self.stock), now) or self._share.may_give_up(len(self.running)):
             self.wake()
         return following
 
@@ -241,8 +236,7 @@ class Pool:
             await self._look(now)
             self._sleeping = {lane: due for lane, due in self._sleeping.items() if due > now and lane in self._lanes}
             await self._ask_for_places(now)
-            free, again = self._free(now)
-            again = min(again, self._look_at, self._shrink_stock(now))
+            free, again = self._free(now), min(self._free_again(now), self._look_at, self._shrink_stock(now))
             awake = len(self._lanes) - len(self._sleeping)
             if not awake:
                 return min([again, *self._sleeping.values()])
@@ -324,7 +318,7 @@ class Pool:
         # Where the lease was lost meanwhile, so was what came with it.
         got = claim.requests if daemon == self._lease.daemon else []
         later = trio.current_time()
-        self._goal.note_claim(later - now, ran_dry=not self.stock and self._free(later)[0] >= 1)
+        self._goal.note_claim(later - now, ran_dry=not self.stock and self._free(later) >= 1)
         self.stock.add(got)
         for batch_id in {claimed.batch_id for claimed in got} & set(self._closed):
             self.drop(batch_id)
@@ -338,7 +332,7 @@ class Pool:
         for lane, candidate in self._lanes.items():
             if self._sleeping.get(lane, -math.inf) <= now:
                 by_account.setdefault(candidate.account.id, []).append(candidate)
-        ahead = self._goal.at(now) if self._goal.missing(len(self.stock), now) else 0
+        ahead = self._goal.at(now) if self._goal.is_low(len(self.stock), now) else 0
 
         def room(account_id: str) -> int:
             left = self._accounts.left(account_id, by_account[account_id][0].account.tier)
@@ -355,7 +349,7 @@ class Pool:
                 self._lanes.pop(lane, None)
                 self._sleeping.pop(lane, None)
             elif due > claim.now:
-                self._sleeping[lane] = now + due - claim.now
+                self._sleeping[lane] = now + min(due - claim.now, SLEEP_MAX_S)
         if not self._lanes:
             self._stale = True
 

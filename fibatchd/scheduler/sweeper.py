@@ -11,6 +11,7 @@ from fibatchd.context import Context
 from fibatchd.errors import StoreUnavailable
 from fibatchd.scheduler.attempt import MODEL_GONE
 from fibatchd.scheduler.hooks import end_anyway
+from fibatchd.scheduler.jobs import RETRY_CAP_S
 from fibatchd.store import admission, ending, leases, sweeps
 from fibatchd.store.jobs import Job, done
 
@@ -18,6 +19,7 @@ log = structlog.get_logger()
 
 SWEEP_S = 1.0
 SELDOM_S = 60.0
+LATE_S = 60.0  # what is later than that is due by another clock
 BATCHES_AT_ONCE = 100
 ROWS_AT_ONCE = 1000
 STAGING_MAX_S = 3600.0
@@ -42,7 +44,7 @@ class Sweeper:
             steps: list[Callable[[], Awaitable[None]]] = [self._expire, self._fail_owners, self._delete]
             if trio.current_time() >= seldom_at:
                 seldom_at = trio.current_time() + SELDOM_S
-                steps += [self._forget_keys, self._abandon_staging]
+                steps += [self._forget_keys, self._abandon_staging, self._bring_forward]
             for step in steps:
                 try:
                     await step()
@@ -89,6 +91,12 @@ class Sweeper:
     async def _forget_keys(self) -> None:
         while await self._context.store.write(sweeps.forget_keys, ROWS_AT_ONCE):
             pass
+
+    async def _bring_forward(self) -> None:
+        settings = self._context.config.batches
+        longest = max(settings.retry_cap_s, settings.retry_after_cap_s, RETRY_CAP_S)
+        if count := await self._context.store.write(sweeps.bring_forward, longest + LATE_S):
+            log.warning("due at once: it was put off while the clock was ahead", count=count)
 
     async def _abandon_staging(self, *, all_of_them: bool = False) -> None:
         store = self._context.store

@@ -37,10 +37,12 @@ def register(name: str, models: Sequence[str] = ()) -> Script[int]:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """What a renewal tells: whether the lease still holds, and the interactive requests in flight elsewhere, by model."""
+    """What a renewal tells: whether the lease still holds, the interactive requests in flight elsewhere, by model, and the
+    time by the store's clock."""
 
     held: bool
     interactive: dict[str, int]
+    now: float
 
 
 def renew(daemon: int, interactive: Mapping[str, int], models: Sequence[str] = ()) -> Script[Peers]:
@@ -59,7 +61,7 @@ def renew(daemon: int, interactive: Mapping[str, int], models: Sequence[str] = (
     for (text,) in others:
         for model, count in msgspec.json.decode(text, type=dict[str, int]).items():
             total[model] = total.get(model, 0) + count
-    return Peers(bool(rows), total)
+    return Peers(bool(rows), total, now)
 
 
 def others_have(model: str, daemon: int) -> Script[bool]:
@@ -73,20 +75,31 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def lost_daemons(*, all_of_them: bool = False) -> Script[list[int]]:
-    """Return daemons whose deadline has passed; or all, for a store that one daemon alone may use, at its start."""
+_IS_LOST = "(deadline <= ? OR deadline > ?)"
+
+
+def _lost(now: float) -> tuple[float, float]:
+    """Return between which deadlines a daemon lives. One that is further off than a renewal can set it was set by a clock
+    that has been set back since, and whoever lives has renewed it a second later."""
+    return now, now + 2 * LEASE_S
+
+
+def lost_daemons(*, all_of_them: bool = False) -> Script[tuple[list[int], float]]:
+    """Return daemons whose deadline has passed, and the store's time; or all of them, for a store that one daemon alone may
+    use, at its start."""
     ((now,),) = yield NOW
-    rows = yield Query("SELECT id FROM daemons WHERE deadline <= ? OR ? = 1 ORDER BY id", (now, int(all_of_them)))
-    return [daemon for (daemon,) in rows]
+    rows = yield Query(f"SELECT id FROM daemons WHERE {_IS_LOST} OR ? = 1 ORDER BY id", (*_lost(now), int(all_of_them)))
+    return [daemon for (daemon,) in rows], now
 
 
 def seize(daemon: int) -> Script[bool]:
     """Take its leases from a daemon whose deadline has passed, for good. False where it renewed them meanwhile."""
     ((now,),) = yield NOW
     # No time is before 0: neither a renewal nor a claim that began earlier gets past this any more.
-    return bool(
-        (yield Query("UPDATE daemons SET deadline = 0 WHERE id = ? AND deadline <= ? RETURNING id", (daemon, now)))
+    rows = yield Query(
+        f"UPDATE daemons SET deadline = 0 WHERE id = ? AND {_IS_LOST} RETURNING id", (daemon, *_lost(now))
     )
+    return bool(rows)
 
 
 def forget(daemon: int) -> Script[bool]:

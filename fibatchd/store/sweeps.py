@@ -5,7 +5,7 @@ from fibatchd.domain.requests import Failure
 from fibatchd.store.admission import remove_requests
 from fibatchd.store.batches import discard
 from fibatchd.store.ending import COLUMNS, Policy, finish_if_done
-from fibatchd.store.interface import NOW, Query, Script, one
+from fibatchd.store.interface import NOW, Notify, Query, Script, one
 
 
 def due_to_expire(limit: int) -> Script[list[str]]:
@@ -93,6 +93,33 @@ def forget_keys(limit: int) -> Script[int]:
         (now, limit),
     )
     return len(rows)
+
+
+_LATE_REQUESTS = """
+UPDATE requests SET due_at = ? WHERE status = 'queued' AND due_at > ? AND lane IN (SELECT id FROM lanes WHERE queued > 0)
+RETURNING lane
+"""
+# From kind to kind by the index: there are few, and of each perhaps many jobs.
+_LATE_JOBS = """
+WITH RECURSIVE kinds (kind) AS (
+    SELECT MIN(kind) FROM jobs
+    UNION ALL SELECT (SELECT MIN(j.kind) FROM jobs j WHERE j.kind > kinds.kind) FROM kinds WHERE kinds.kind IS NOT NULL)
+UPDATE jobs SET due_at = ? WHERE kind IN (SELECT kind FROM kinds) AND due_at > ? AND lease IS NULL RETURNING kind
+"""
+
+
+def bring_forward(longest_s: float) -> Script[int]:
+    """Make due at once what is due later than `longest_s` from now, which is as long as anything may be put off: when that
+    was done the clock was ahead, and it has been set back since. Returns how much there was."""
+    ((now,),) = yield NOW
+    lanes = yield Query(_LATE_REQUESTS, (now, now + longest_s))
+    kinds = yield Query(_LATE_JOBS, (now, now + longest_s))
+    models = yield Query("SELECT DISTINCT model FROM lanes WHERE id = ANY(?)", (sorted({lane for (lane,) in lanes}),))
+    for (model,) in models:
+        yield Notify("work", model)
+    for (kind,) in set(kinds):
+        yield Notify("jobs", kind)
+    return len(lanes) + len(kinds)
 
 
 def model_of(lane: int) -> Script[str | None]:

@@ -22,7 +22,8 @@ from fibatchd.store.interface import Query
 
 
 async def lost(store, **how):
-    return await store.read(leases.lost_daemons, **how)
+    found, _ = await store.read(leases.lost_daemons, **how)
+    return found
 
 
 async def test_ids_are_never_used_again(store):
@@ -39,6 +40,15 @@ async def test_a_lease_holds_while_it_is_renewed(store, clock):
     assert await lost(store) == [two]
     clock.advance(leases.LEASE_S)
     assert await lost(store) == [one, two]
+
+
+async def test_a_clock_that_is_set_back_keeps_no_dead_daemon_alive(store, clock):
+    one, two = await daemon(store, "one"), await daemon(store, "two")
+    clock.advance(-10_000)
+    assert (await store.write(leases.renew, one, {})).held
+    assert await lost(store) == [two]
+    assert not await store.write(leases.seize, one)
+    assert await store.write(leases.seize, two)
 
 
 async def test_a_lease_past_its_deadline_is_renewed_while_nobody_has_seized_it(store, clock):

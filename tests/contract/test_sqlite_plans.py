@@ -54,7 +54,7 @@ SMALL_INDEXES = {
     "lanes_work",
     "accounts_deleted",
 }  # what is open; deleted accounts
-VIRTUAL = {"due", "json_each"}
+VIRTUAL = {"due", "json_each", "kinds"}
 
 
 class Database:
@@ -185,6 +185,7 @@ def scenes(database):
     yield play("owners gone", sweeps.owners_gone, 10)
     yield play("stale staging", sweeps.stale_staging, 60)
     yield play("forget keys", sweeps.forget_keys, 10)
+    yield play("bring forward", sweeps.bring_forward, 3600)
     yield play("standing", standing)
     yield play("fail lane", sweeps.fail_lane, lanes[0], Failure("model_not_found", "gone", 404), 1, POLICY)
     yield play("take over", leases.take_over, worker, 8, POLICY)

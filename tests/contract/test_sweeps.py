@@ -1,11 +1,12 @@
 """The housekeeping's lists are bounded and right at the edges, and a model that is gone fails what waits for it."""
 
 from ledger import balanced
-from scenario import DAY, POLICY, claim, create, daemon, delete, get, owner, read_results
+from scenario import DAY, POLICY, claim, create, daemon, delete, get, owner, read_results, report, to_retry
 
 from fibatchd.domain import states
 from fibatchd.domain.requests import Failure
-from fibatchd.store import batches, claims, sweeps
+from fibatchd.store import batches, claims, jobs, sweeps
+from fibatchd.store.interface import NOW
 
 GONE = Failure("model_not_found", "The model is gone", 404)
 
@@ -67,3 +68,25 @@ async def test_a_lane_of_a_closed_batch_is_left_as_it_was_closed(store):
     assert await store.write(sweeps.fail_lane, lane.lane + 100, GONE, 10, POLICY) == 0
     assert {r.status for r in await read_results(store, batch)} == {"cancelled"}
     await balanced(store)
+
+
+def tidy_up():
+    ((now,),) = yield NOW
+    yield from jobs.enqueue("tidy", "everything", now)
+
+
+async def test_what_was_put_off_by_a_clock_that_was_ahead_is_due_at_once(store, clock):
+    ada, worker = await owner(store), await daemon(store)
+    await create(store, ada, ["m"] * 3)
+    later, soon, _ = await claim(store, worker, count=3)
+    await report(store, to_retry(soon, 50))
+    clock.advance(10_000)
+    await report(store, to_retry(later, 50))
+    await store.write(tidy_up)
+    clock.advance(-10_000)
+    assert await claim(store, worker) == []
+    assert await store.write(jobs.take, "tidy", worker) is None
+    assert await store.write(sweeps.bring_forward, 100) == 2
+    assert await store.write(sweeps.bring_forward, 100) == 0
+    assert [claimed.number for claimed in await claim(store, worker)] == [later.number]
+    assert await store.write(jobs.take, "tidy", worker) is not None

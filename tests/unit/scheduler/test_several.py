@@ -9,10 +9,11 @@ import pytest
 import trio
 
 from fibatchd.context import Context
+from fibatchd.domain.requests import Failure
 from fibatchd.errors import StoreUnavailable
-from fibatchd.inference.execute import Executor
+from fibatchd.inference.execute import Attempt, Executor
 from fibatchd.inference.load import Load
-from fibatchd.scheduler import lease
+from fibatchd.scheduler import lease, sweeper
 from fibatchd.scheduler.pools import Scheduler
 from fibatchd.store import leases
 from fibatchd.store.interface import Query
@@ -196,8 +197,68 @@ async def test_after_an_outage_others_have_time_to_come_back(world, clock):
         slow = await w.store.write(leases.register, "slow")
         with broken(w.store, leases.renew):
             await trio.sleep(3 * leases.LEASE_S)
-            assert slow in await w.store.read(leases.lost_daemons)
+            assert slow in (await w.store.read(leases.lost_daemons))[0]
         await trio.sleep(lease.GRACE_S - 0.5)
         assert (await w.store.write(leases.renew, slow, {})).held
         await trio.sleep(leases.LEASE_S + lease.TAKE_OVER_S + 0.1)
         assert not (await w.store.write(leases.renew, slow, {})).held
+
+
+@contextlib.contextmanager
+def stepped(w, seconds):
+    """The store's clock is off by so much."""
+    store = w.store._store
+    right = store._clock
+    store._clock = lambda: right() + seconds
+    try:
+        yield
+    finally:
+        store._clock = right
+
+
+@pytest.mark.parametrize("hours", [3, -3])
+async def test_a_clock_that_is_stepped_costs_nobody_a_lease(world, clock, hours):
+    async with world(ECHO.format(delay=1, model="")) as w:
+        await trio.sleep(0.55)  # so that one judges while the other has not renewed yet
+        async with second_daemon(w) as other:
+            owner = await w.account()
+            batch_id = await w.submit(owner, 100)
+            daemons = w.scheduler.lease.daemon, other.lease.daemon
+            for _ in range(20):
+                await trio.sleep(0.37)
+                with stepped(w, 3600 * hours):
+                    await trio.sleep(0.41)
+            assert daemons == (w.scheduler.lease.daemon, other.lease.daemon)
+            batch = await w.until(owner, batch_id)
+            assert (batch.completed, batch.cost_unknown) == (100, 0)
+
+
+async def test_a_daemon_that_died_before_the_clock_was_set_back_is_taken_over(world, clock):
+    async with world(ECHO.format(delay=1, model="")) as w:
+        with stepped(w, 3600):
+            dead = await w.store.write(leases.register, "dead")
+        await trio.sleep(lease.GRACE_S + 2 * lease.TAKE_OVER_S)
+        assert not (await w.store.write(leases.renew, dead, {})).held
+
+
+async def test_a_retry_that_was_put_off_before_the_clock_was_set_back_does_not_wait_for_that_time(
+    world, clock, monkeypatch
+):
+    async with world(ECHO.format(delay=0.1, model="")) as w:
+        attempt = w.context.executor.attempt
+        failing = Attempt(failure=Failure("upstream_error", "told to", 500), retry=True)
+
+        async def fail(*_, **__):
+            await trio.sleep(0.1)
+            return failing
+
+        owner = await w.account()
+        monkeypatch.setattr(w.context.executor, "attempt", fail)
+        with stepped(w, 36_000):
+            batch_id = await w.submit(owner, 4)
+            await trio.sleep(0.15)
+        monkeypatch.setattr(w.context.executor, "attempt", attempt)
+        began = trio.current_time()
+        batch = await w.until(owner, batch_id)
+        assert batch.completed == 4
+        assert trio.current_time() - began < 3 * sweeper.SELDOM_S
