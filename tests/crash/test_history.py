@@ -1,6 +1,7 @@
 """Random histories on both stores, while one thing after the other fails: every invariant of history/checker.py holds.
 
-A failing history names its seed, and is kept in a folder that it names too. The same again, on the same faults:
+A failing history names its seed, and is kept in a folder that it names too (with FIBATCHD_KEEP=1 a good one is as well). The
+same work, and the same faults in the same order, again:
 
     FIBATCHD_SEED=4711 FIBATCHD_SECONDS=60 python -m pytest tests/crash/test_history.py -m torture -k sqlite
 """
@@ -72,7 +73,8 @@ def run(seed, seconds, storage, breaks=None, *, database=None):
     print(", ".join(f"{count} {kind}s" for kind, count in Counter(entry["kind"] for entry in entries).items()))
     problems = checker.check(entries)
     assert not problems, f"seed {seed}, history in {folder}:\n" + "\n".join(problems[:40])
-    shutil.rmtree(folder)
+    if not os.environ.get("FIBATCHD_KEEP"):
+        shutil.rmtree(folder)
 
 
 def on_postgres(seed, seconds, breaks=None):

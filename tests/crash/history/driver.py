@@ -5,15 +5,19 @@
 suspended and resumed.
 """
 
-import contextlib
-import json
 import random
 import time
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 
 import trio
 
+from fibatchd.errors import StoreError
+from fibatchd.store import accounts as store_accounts
+from fibatchd.store import migrate
+from fibatchd.store.interface import Store
+from fibatchd.store.opening import open_store
 from history import work
 from history.client import Client
 from history.stand import Stand
@@ -102,7 +106,7 @@ async def _revoke(account: Account) -> None:
     if len(account.clients) > 1 and await _do(account, "revoke", "key", "revoke", account.clients[1].key):
         await account.clients.pop(1).aclose()
     if len(account.clients) < 2:
-        with contextlib.suppress(AssertionError):
+        with suppress(StoreError):
             account.clients.append(await new_client(account.stand, account.id))
 
 
@@ -124,25 +128,27 @@ async def _insist(account: Account, op: str, *words: str) -> None:
 
 
 async def new_client(stand: Stand, account: str) -> Client:
-    """A client by a new key of an account."""
-    status, secret = await trio.to_thread.run_sync(stand.command, "key", "create", account)
-    assert status == 0
-    status, listed = await trio.to_thread.run_sync(stand.command, "key", "list", account, "--json")
-    assert status == 0
-    key = next(key["id"] for key in json.loads(listed) if secret.startswith(key["prefix"]))
+    """A client by a new key of an account. Raises StoreError."""
+    async with _opened(stand) as store:
+        key, secret = await store.write(store_accounts.create_key, account)
     stand.daemon.keys.append(secret)
-    return Client(stand.daemon.base, account, key, secret, stand.history)
+    return Client(stand.daemon.base, account, key.id, secret, stand.history)
 
 
-@contextlib.asynccontextmanager
+def _opened(stand: Stand) -> AbstractAsyncContextManager[Store]:
+    """The daemon's store, as a command beside it opens it, which would take the processor for half a second each time."""
+    return open_store(stand.database, stand.folder, migrations=migrate.core(), exclusive=False)
+
+
+@asynccontextmanager
 async def accounts(stand: Stand, seed: int, hook: str) -> AsyncIterator[list[Account]]:
     """The three accounts, their webhooks set."""
     made: list[Account] = []
     for name in ("steady", "tidy", "shaky"):
-        status, account = await trio.to_thread.run_sync(stand.command, "account", "create", name, "--tier", "internal")
-        assert status == 0
-        made.append(Account(name, account, stand, seed))
-        made[-1].clients.append(await new_client(stand, account))
+        async with _opened(stand) as store:
+            account = await store.write(store_accounts.create_account, name, "internal")
+        made.append(Account(name, account.id, stand, seed))
+        made[-1].clients.append(await new_client(stand, account.id))
         answer = await made[-1].main.call("PUT", "/v1/batch_webhook", json={"url": hook})
         assert answer is not None
         assert answer.status_code == 200

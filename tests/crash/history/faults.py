@@ -100,7 +100,8 @@ CLOCK: dict[str, Fault] = {"clock": clock}
 async def inject(
     stand: Stand, faults: dict[str, Any], chance: random.Random, seconds: float, *, pause: float = 1.5
 ) -> None:
-    """One fault after the other, each of them once before any comes again, for so long; the daemon runs in the end."""
+    """One fault after the other, each of them once before any comes again, for so long. The daemon takes work before each of
+    them, and in the end."""
     until = trio.current_time() + seconds
     left: list[str] = []
     while trio.current_time() < until:
@@ -109,5 +110,6 @@ async def inject(
         began = time.monotonic()
         await faults[name](stand, chance)
         stand.history.note("fault", at=began, name=name, ended=time.monotonic())
+        # A stand that is down most of the time would show little: what fails must fail while there is work.
+        await trio.to_thread.run_sync(stand.wait_ready)
         await trio.sleep(chance.uniform(0.2, 2 * pause))
-    await trio.to_thread.run_sync(stand.wait_ready)
