@@ -16,6 +16,7 @@ from . import registry
 from .registry import Webhook
 
 CHANNEL = "webhooks"
+LATE_S = 60.0
 PREFIX = "evt_"
 TEST_TYPE = "batch_webhook.test"
 
@@ -347,8 +348,9 @@ def attempts_of(event_ids: Sequence[str]) -> Script[dict[str, list[Attempt]]]:
 
 def sweep(retention_s: float, limit: int) -> Script[int]:
     """Remove up to `limit` events whose time is over, or whose account was deleted, and such accounts' webhooks; return how
-    many events it was."""
+    many events it was. Events that were never tried are due; those that are not were made by a clock that was ahead."""
     ((now,),) = yield NOW
+    yield Query("UPDATE webhook_events SET due_at = ? WHERE due_at > ? AND tries = 0", (now, now + LATE_S))
     yield Query(
         "DELETE FROM webhooks WHERE account_id IN (SELECT w.account_id FROM accounts a "
         "JOIN webhooks w ON w.account_id = a.id WHERE a.status = 'deleted')"

@@ -282,3 +282,14 @@ async def test_old_events_go_but_not_those_that_wait(store, clock):
     assert (await get(store, account_id, waiting)).status == "pending"
     await store.write(abandon_pending, account_id)
     assert await store.write(outbox.sweep, 100.0, 10) == 1
+
+
+async def test_an_event_of_a_clock_that_was_ahead_is_sent_when_it_is_set_back(store, clock):
+    who = await daemon(store)
+    account_id = await owner(store)
+    clock.advance(10_000)
+    (event_id,) = await add(store, account_id)
+    clock.advance(-10_000)
+    assert await take(store, who) == []
+    assert await store.write(outbox.sweep, 1e6, 10) == 0
+    assert [delivery.event.id for delivery in await take(store, who)] == [event_id]
