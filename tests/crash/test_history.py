@@ -3,7 +3,7 @@
 A failing history names its seed, and is kept in a folder that it names too (with FIBATCHD_KEEP=1 a good one is as well). The
 same work, and the same faults in the same order, again:
 
-    FIBATCHD_SEED=4711 FIBATCHD_SECONDS=60 python -m pytest tests/crash/test_history.py -m torture -k sqlite
+    FIBATCHD_SEED=4711 FIBATCHD_MINUTES=1 python -m pytest tests/crash/test_history.py -m torture -k sqlite
 """
 
 import os
@@ -23,7 +23,7 @@ from history.stand import LIMITS, Stand
 from hook_receiver import hook_receiver
 from postgres_proxy import open_proxy
 
-SECONDS = float(os.environ.get("FIBATCHD_SECONDS", "60"))
+SECONDS = 60 * float(os.environ.get("FIBATCHD_MINUTES", "1"))
 
 
 def chosen_seed() -> int:

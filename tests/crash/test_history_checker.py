@@ -233,6 +233,7 @@ BAD = {
         plus(row("orphans", of="results", count=3)),
     ],
     "nothing_breaks": [plus(call("read", 6.0, batch="batch_1", state=None, status=500))],
+    "refusals_say_when_to_come_again": [plus(create(None, "ta4", 1, 6.0, status=503, retry_after=None))],
 }
 CASES = [(name, number) for name, mutations in BAD.items() for number in range(len(mutations))]
 

@@ -355,6 +355,12 @@ def nothing_breaks(story: Story) -> Found:
                 yield f"{call['op']} was answered 500: {call.get('text')}"
 
 
+def refusals_say_when_to_come_again(story: Story) -> Found:
+    for call in (*story.calls["create"], *story.calls["upload"]):
+        if call["status"] == 503 and not call.get("retry_after"):
+            yield f"{call['op']} of {call['tag']} was refused without a time to come again"
+
+
 INVARIANTS: list[Callable[[Story], Found]] = [
     acknowledged_batches_exist,
     batches_are_whole,
@@ -372,4 +378,5 @@ INVARIANTS: list[Callable[[Story], Found]] = [
     every_ended_batch_has_one_event,
     deleted_batches_are_gone,
     nothing_breaks,
+    refusals_say_when_to_come_again,
 ]

@@ -40,6 +40,8 @@ class Client:
         good = answer.json(parse_float=Decimal) if answer is not None and status == 200 else None
         if good and "id" in good and "batch" not in told:
             told = told | {"batch": good["id"]}
+        if status == 503:
+            told = told | {"retry_after": answer.headers.get("retry-after")}  # type: ignore[union-attr]
         if status == 500:
             told = told | {"text": answer.text}  # type: ignore[union-attr]
         if good and "state" in told:
