@@ -23,6 +23,7 @@ from fibatchd.inference.endpoint import (
     StreamEditor,
 )
 from fibatchd.inference.items import custom_id_of, method_problem, url_of
+from fibatchd.inference.members import Members, is_null, is_string
 from fibatchd.inference.schema import BodySchema, load_schema
 from fibatchd.inference.sse import EventSplitter
 from fibatchd.inference.target import Target
@@ -37,6 +38,7 @@ from fibatchd.upstream.outcome import retry_after
 from fibatchd.web import idempotency, paging
 from fibatchd.web.access import require_access, require_batches, require_for_creation, require_quota, require_room
 from fibatchd.web.address import base_url
+from fibatchd.web.attempts import Attempts
 from fibatchd.web.auth import caller, caller_by, caller_of_key, public
 from fibatchd.web.endpoints import endpoint_problem
 from fibatchd.web.fixed import FixedBytes, fixed_answer
@@ -51,15 +53,16 @@ from fibatchd.web.work import pieces
 from fibatchd.worker import in_worker
 
 __all__ = [
-    "CHAT_COMPLETIONS", "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call",
+    "CHAT_COMPLETIONS", "NOW", "Account", "ApiError", "Attempts", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call",
     "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Distribution", "Endpoint", "ErrorShape",
     "EventSplitter", "Failure", "FixedBytes", "Identify", "Insert", "InvalidJson", "JobRunner", "Key", "LeaseLost",
-    "LimitedBody", "Many", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem",
+    "LimitedBody", "Many", "Members", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem",
     "Query", "Refused", "Reply", "Rerun", "RerunCall", "Result", "Route", "Row", "Script", "Service", "Store",
     "StoreConflict", "StoreError", "StoreUnavailable", "StreamEditor", "Submitted", "Target", "UnknownMember", "Upstream",
     "Usage", "accounts", "admission", "base_url", "batch_object", "batches", "caller", "caller_by", "caller_of_key",
     "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object", "fixed_answer", "from_package",
-    "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "jobs", "list_object", "load_schema",
+    "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "is_null", "is_string", "jobs", "list_object",
+    "load_schema",
     "method_problem", "new_id", "one", "output_line", "paging", "pass_fence", "pieces", "public", "rawjson", "read_body",
     "read_fragment", "read_piece", "read_pieces", "read_usage", "request_id", "require_access", "require_batches",
     "require_for_creation", "require_quota", "require_room", "results", "retry_after", "states", "store_batch", "url_of",

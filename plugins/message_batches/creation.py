@@ -25,6 +25,7 @@ from fibatchd.plugin_api import (
     admission,
     idempotency,
     in_worker,
+    is_null,
     new_id,
     pieces,
     rawjson,
@@ -32,7 +33,7 @@ from fibatchd.plugin_api import (
 )
 
 from .endpoint import PATH
-from .fields import EXTRA, REQUIRED, is_null, shown
+from .fields import EXTRA, REQUIRED, shown
 from .versions import FIRST
 
 API = "message_batches"

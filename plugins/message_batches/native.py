@@ -2,11 +2,10 @@
 
 import msgspec
 
-from fibatchd.plugin_api import BrokenReply, Call, EventSplitter, Options, Reply, Route, StreamEditor, rawjson
+from fibatchd.plugin_api import BrokenReply, Call, EventSplitter, Options, Reply, Route, StreamEditor, is_null, rawjson
 
 from .answers import NativeUsage, native_usage
 from .errors import TYPES, type_of_code
-from .fields import is_null
 from .streams import error_event
 from .versions import FIRST, HEADER
 

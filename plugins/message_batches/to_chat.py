@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fibatchd.plugin_api import Model, rawjson
+from fibatchd.plugin_api import Model, is_string, rawjson
 
-from .fields import REQUIRED, Fields, array_of_objects, is_string, refuse, strings
+from .fields import REQUIRED, Fields, refuse, strings
 from .tools import tool_choice_of, tool_of
 from .turns import Turns, text_parts
 
@@ -60,7 +60,7 @@ def _messages(fields: Fields, model: Model) -> list[dict[str, Any]]:
     system = fields.take("system")
     if system is not None and (content := _system(system)) is not None:
         turns.messages.append({"role": "system", "content": content})
-    for message in array_of_objects(fields.need("messages"), "messages"):
+    for message in Fields.each(fields.need("messages"), "messages"):
         turns.add(message)
     if turns.last_role == "assistant" and not model.capabilities.assistant_prefill:
         refuse(
@@ -70,7 +70,7 @@ def _messages(fields: Fields, model: Model) -> list[dict[str, Any]]:
 
 
 def _system(raw: Raw) -> Any:
-    return raw if is_string(raw) else text_parts(array_of_objects(raw, "system"))
+    return raw if is_string(raw) else text_parts(Fields.each(raw, "system"))
 
 
 def _stops(fields: Fields, model: Model) -> tuple[str, ...]:

@@ -9,7 +9,9 @@ from typing import Any
 
 from msgspec import Raw
 
-from .fields import Fields, array, array_of_objects, is_string, refuse
+from fibatchd.plugin_api import is_string
+
+from .fields import Fields, refuse
 
 NO_CACHE = "prompt caching cannot be asked for on this model's route"
 NO_BLOCK = "blocks of this type are not available on this model's route"
@@ -36,7 +38,7 @@ class Turns:
         if is_string(content):
             self.messages.append({"role": role, "content": content})
             return
-        blocks = array_of_objects(content, message.at("content"))
+        blocks = Fields.each(content, message.at("content"))
         if not blocks:
             refuse(message.at("content"), "must not be empty")
         if role == "user":
@@ -127,7 +129,7 @@ def _begun(block: Fields) -> str | None:
 def _text(block: Fields) -> Raw:
     text = block.need_string("text")
     citations = block.take("citations")
-    if citations is not None and array(citations, block.at("citations")):
+    if citations is not None and Fields.array(citations, block.at("citations")):
         refuse(block.at("citations"), NO_CITATIONS)
     block.end()
     return text
@@ -152,6 +154,6 @@ def _tool_result(block: Fields) -> dict[str, Any]:
         refuse(block.at("is_error"), "a tool's failure cannot be marked on this model's route")
     content: Any = ""
     if raw is not None:
-        content = raw if is_string(raw) else text_parts(array_of_objects(raw, block.at("content")))
+        content = raw if is_string(raw) else text_parts(Fields.each(raw, block.at("content")))
     block.end()
     return {"role": "tool", "tool_call_id": call_id, "content": "" if content is None else content}

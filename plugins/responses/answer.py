@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from fibatchd.plugin_api import BrokenReply, Usage, new_id, rawjson
+from fibatchd.plugin_api import BrokenReply, Usage, is_null, new_id, rawjson
 
 from .to_chat import Settings
 
@@ -16,6 +16,13 @@ EMPTY = Raw(b"[]")
 _REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _GIVEN_UP = frozenset({"abort", "error"})
 """How vLLM and SGLang end what they do not go on with."""
+
+_UNSAID: Item = {
+    "instructions": None, "max_output_tokens": None, "metadata": {}, "parallel_tool_calls": True, "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None}, "safety_identifier": None, "service_tier": None, "temperature": None,
+    "text": None, "tool_choice": "auto", "tools": [], "top_logprobs": 0, "top_p": None, "user": None,
+}  # fmt: skip
+"""What the API takes for what a request does not say."""
 
 
 def incomplete_reason(finish_reason: str | None) -> str | None:
@@ -40,11 +47,8 @@ def response_object(
 ) -> Item:
     """Return a response. `settings` is what the request said; where it said nothing, what the API takes for that stands."""
 
-    def said(name: str, otherwise: Any = None) -> Any:
-        raw = settings.get(name)
-        return otherwise if raw is None or bytes(raw) == b"null" else raw
-
-    return {
+    said = _UNSAID | {name: raw for name, raw in settings.items() if not is_null(raw)}
+    return said | {
         "id": response_id,
         "object": "response",
         "created_at": created_at,
@@ -52,28 +56,15 @@ def response_object(
         "background": False,
         "error": error,
         "incomplete_details": {"reason": reason} if reason else None,
-        "instructions": said("instructions"),
-        "max_output_tokens": said("max_output_tokens"),
         "max_tool_calls": None,
-        "metadata": said("metadata", {}),
         "model": model,
         "output": output,
-        "parallel_tool_calls": said("parallel_tool_calls", True),
         "previous_response_id": None,
-        "prompt_cache_key": said("prompt_cache_key"),
-        "reasoning": said("reasoning", {"effort": None, "summary": None}),
-        "safety_identifier": said("safety_identifier"),
-        "service_tier": service_tier or said("service_tier"),
+        "service_tier": service_tier or said["service_tier"],
         "store": False,
-        "temperature": said("temperature"),
-        "text": _text(said("text")),
-        "tool_choice": said("tool_choice", "auto"),
-        "tools": said("tools", []),
-        "top_logprobs": said("top_logprobs", 0),
-        "top_p": said("top_p"),
+        "text": _text(said["text"]),
         "truncation": "disabled",
         "usage": usage_object(usage),
-        "user": said("user"),
     }
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from fibatchd.plugin_api import BrokenReply, InvalidJson, rawjson
+from fibatchd.plugin_api import BrokenReply, InvalidJson, is_null, rawjson
 
 
 def members(raw: Raw | bytes | None) -> dict[str, Raw]:
@@ -44,8 +44,3 @@ def word(raw: Raw | None) -> str | None:
 def number(raw: Raw | None, otherwise: int) -> Any:
     """Return a number as it is written, another where there is none."""
     return otherwise if raw is None or memoryview(raw)[0] not in b"0123456789" else raw
-
-
-def is_null(raw: Raw | bytes | None) -> bool:
-    """Whether a value is null, or not there."""
-    return raw is None or (len(raw) == len(b"null") and bytes(raw) == b"null")

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fibatchd.plugin_api import rawjson
+from fibatchd.plugin_api import is_string, rawjson
 
-from .members import Members, is_string, refuse
+from .members import Members, refuse
 from .turns import Turns
 
 Settings = Mapping[str, Raw]

@@ -9,7 +9,9 @@ from typing import Any
 
 from msgspec import Raw
 
-from .members import Members, is_string, objects, refuse
+from fibatchd.plugin_api import is_string
+
+from .members import Members, refuse
 
 Part = dict[str, Any]
 
@@ -26,7 +28,7 @@ class Turns:
 
     def add_all(self, items: Raw) -> None:
         """Add all items of an array."""
-        for item in objects(items, "input"):
+        for item in Members.each(items, "input"):
             kind = item.value("type")
             if kind in (None, "message"):
                 self._message(item)
@@ -76,7 +78,7 @@ class Turns:
 def _content(parts: Raw, path: str, known: dict[str, Callable[[Members], Part]]) -> Raw | list[Part]:
     """Return a message's content; one text alone as a string, for not every server takes lists everywhere."""
     found = []
-    for part in objects(parts, path):
+    for part in Members.each(parts, path):
         kind = part.value("type")
         if kind not in known:
             refuse(part.at("type"), "content of this type cannot be carried over to this model's server")
