@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,9 @@ LICENCES = {
 """Shared libraries that may be inside, with their SPDX licences. None but these: whatever else a build would take from its
 machine is looked at first. (The runtime library exception of GCC frees what is linked with it from the GPL.)"""
 
+NOT_SHARED = {"PyInstaller's bootloader": "GPL-2.0-or-later WITH Bootloader-exception"}
+"""Which is in the program itself; its exception frees what is started by it."""
+
 
 def standard_library() -> list[str]:
     """Return the names of all modules of the standard library, submodules too, but for those left out."""
@@ -49,17 +53,30 @@ def _modules(root: Path) -> Iterator[str]:
 
 
 def licences_of_libraries(binaries: list[tuple[str, str, str]], folder: Path) -> list[tuple[str, str, str]]:
-    """Return a data entry for PyInstaller: a file that names the shared libraries inside and their licences.
+    """Return data entries for PyInstaller: a file that names the shared libraries inside with their licences, and what Debian
+    says of each.
 
     `binaries` are PyInstaller's (name inside, path, kind). Ends the build at a library whose licence is not known here.
     """
-    names = sorted({Path(name).name for name, _, kind in binaries if kind == "BINARY"})
-    table = {name: licence for name in names for stem, licence in LICENCES.items() if _is_called(stem, name)}
-    if unknown := [name for name in names if name not in table]:
+    paths = {Path(name).name: path for name, path, kind in sorted(binaries) if kind == "BINARY"}
+    table = {name: licence for name in paths for stem, licence in LICENCES.items() if _is_called(stem, name)}
+    if unknown := [name for name in paths if name not in table]:
         raise SystemExit(f"packaging/bundled.py knows no licence of: {', '.join(unknown)}")
     path = folder / "libraries.json"
-    path.write_text(json.dumps(table, indent=1))
-    return [("fibatchd/libraries.json", str(path), "DATA")]
+    path.write_text(json.dumps(table | NOT_SHARED, indent=1))
+    texts = {f"licences/{name}/copyright": text for name in paths if (text := _text_of_debian(paths[name]))}
+    return [("fibatchd/libraries.json", str(path), "DATA"), *((name, text, "DATA") for name, text in texts.items())]
+
+
+def _text_of_debian(library: str) -> str | None:
+    """Return the path of the copyright file of the package that a file belongs to, None where that is not known."""
+    names = (library, f"/usr{library}")  # /lib is a link to /usr/lib, and packages have either name
+    try:
+        found = subprocess.run(["dpkg-query", "-S", *names], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return None
+    path = Path("/usr/share/doc", found.partition(":")[0], "copyright")
+    return str(path) if path.is_file() else None
 
 
 def _is_called(stem: str, name: str) -> bool:

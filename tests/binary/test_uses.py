@@ -1,6 +1,7 @@
 """What users do: the demo, the three ways in with the official SDKs, PostgreSQL, a third-party plugin."""
 
 import json
+import re
 import shutil
 import sys
 import sysconfig
@@ -174,5 +175,17 @@ def test_version(program):
     assert len(commit.removeprefix("commit ").removesuffix("-dirty")) == 40
     assert "not stated" not in "".join(others)
     assert any(line.startswith("trio ") and "MIT" in line for line in others)
-    inside = [line.split()[0] for line in others if ".so" in line]
-    assert bool(inside) == (program.path.parent.name == "dist"), "only the binary brings shared libraries"
+    brought = [line.split()[0] for line in others if ".so" in line]
+    assert bool(brought) == (program.path.parent.name == "dist"), "only the binary brings shared libraries"
+
+
+def test_the_binary_carries_licence_texts(binary, unpacked):
+    binary.run("version")
+    (folder,) = unpacked.glob("fibatchd-*")
+    assert "PYTHON SOFTWARE FOUNDATION" in (folder / "lib" / "licences" / "python" / "LICENSE.txt").read_text()
+    without = [path.name for path in (folder / "lib").glob("*.dist-info") if not has_licence_text(path)]
+    assert [name.partition("-")[0] for name in without] in ([], ["jsonschema_rs"])  # whose wheel has none
+
+
+def has_licence_text(folder):
+    return any(re.match(r"(?i)licen[cs]e|copying", path.name) for path in folder.rglob("*") if path.is_file())

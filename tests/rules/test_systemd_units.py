@@ -78,6 +78,28 @@ def test_notify_and_reload_as_the_oldest_supported_systemd_has_them(name):
     assert float(unit["WatchdogSec"][0]) >= 10
 
 
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_binary_has_a_place_to_unpack_itself(name):
+    """Read-only are system and home, and the program is run from where it is unpacked: nobody else may write there."""
+    unit = settings(name)
+    assert (unit["CacheDirectory"], unit["CacheDirectoryMode"]) == (["fibatchd"], ["0700"])
+    assert "NoExecPaths" not in unit
+    assert unit["NotifyAccess"] == ["main"], "which is enough: the launcher becomes the program"
+
+
+def calls(name):
+    """The system calls that a set of systemd's has."""
+    listing = subprocess.run(["systemd-analyze", "syscall-filter", name], capture_output=True, text=True, check=True)
+    found = [line.strip() for line in listing.stdout.splitlines() if line.startswith("    ") and "#" not in line]
+    return {call for entry in found for call in (calls(entry) if entry.startswith("@") else {entry})}
+
+
+def test_the_filter_lets_the_launcher_work(needs):
+    needs("systemd-analyze")
+    used = {"execve", "flock", "syncfs", "mkdir", "rename", "symlink", "fstatfs", "unlinkat", "getdents64"}
+    assert used <= calls("@system-service") - calls("@privileged") - calls("@resources")
+
+
 def test_the_socket_is_the_default_address():
     assert settings("fibatchd.socket")["ListenStream"] == list(Server().listen)
 
