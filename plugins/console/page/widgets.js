@@ -57,11 +57,13 @@ export function empty(title, ...more) {
 /** A line that stands while something is fetched. */
 export const loading = (text = "Loading…") => h("p", { class: "loading muted" }, text);
 
+const LONG = 60;
+
 /** Terms with what they are: `[[term, value], …]`. */
 export function facts(pairs) {
   return h("dl", { class: "facts" },
     pairs.filter(([, value]) => value !== null && value !== undefined)
-      .map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))));
+      .map(([term, value]) => h("div", { class: value.length > LONG ? "long" : null }, h("dt", {}, term), h("dd", {}, value))));
 }
 
 /** A table: `columns` are `{head, cell, number}`; on narrow screens each row becomes a block with the heads beside the cells. */

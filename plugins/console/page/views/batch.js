@@ -92,7 +92,7 @@ function summary(batch) {
       ["Tokens out", tokens(batch.tokens.output, batch.tokens.reasoning, "reasoning")],
       ["Known cost", money(batch.cost_usd)],
       ["Attempts of unknown cost", batch.cost_unknown_attempts ? number(batch.cost_unknown_attempts) : null],
-      ["Took", batch.ended_at && batch.started_at ? span(batch.ended_at - batch.started_at) : null],
+      ["Took", batch.ended_at && batch.started_at ? lasted(batch.ended_at - batch.started_at) : null],
       ["Results are kept until", batch.results_expires_at ? when(batch.results_expires_at, { exact: true }) : null],
       ["Input file", file(batch.input_file_id)],
       ["Runs again", batch.rerun_of ? h("a", { class: "mono", href: link(`batches/${batch.rerun_of}`) }, batch.rerun_of) : null],
@@ -100,6 +100,8 @@ function summary(batch) {
     ]),
     metadata(Object.entries(batch.metadata ?? {})));
 }
+
+const lasted = (seconds) => (seconds < 1 ? "less than a second" : span(seconds));
 
 function metadata(pairs) {
   return pairs.length ? h("div", { class: "stack" }, h("h3", {}, "Metadata"), facts(pairs)) : null;
@@ -128,7 +130,7 @@ const SHOWN_PROBLEMS = 200;
 function problems(batch) {
   const { problems: found } = batch;
   return h("section", { class: "panel stack" },
-    h("h2", {}, `${count(found.length, "problem")} in the input`),
+    h("h2", {}, found.at(-1).code === "too_many_errors" ? `More than ${count(found.length - 1, "problem")} in the input` : `${count(found.length, "problem")} in the input`),
     h("p", { class: "muted" }, "Nothing of it has run. Mend these lines, and ", h("a", { href: link("new") }, "submit the file again"), "."),
     h("ol", { class: "problems" }, found.slice(0, SHOWN_PROBLEMS).map(({ line, message, code }) =>
       h("li", {}, h("span", { class: "line" }, line === null ? "Whole file" : `Line ${number(line)}`), h("span", {}, message.replace(/^Line \d+: /, ""), " ", h("span", { class: "mono muted" }, code))))),

@@ -1,6 +1,6 @@
 // How a batch goes: requests over time, how long they take, when it may end.
 
-import { axisSpan, bars, lines } from "../chart.js";
+import { axisSpan, bars, isNarrow, lines } from "../chart.js";
 import { h, swap } from "../dom.js";
 import { ago, compact, moment, number, span } from "../format.js";
 import { poll } from "../live.js";
@@ -15,6 +15,7 @@ export class ProgressPanel {
     this.content = h("div");
     this.place = h("section", { class: "panel", hidden: true, "aria-labelledby": "progress-title" },
       h("h2", { id: "progress-title" }, "Progress over time"), this.content);
+    isNarrow.addEventListener("change", () => this.found && this.show(this.found), { signal });
   }
 
   /** Begin to ask once there is something to be seen; when the batch has ended, once more. */
@@ -34,8 +35,9 @@ export class ProgressPanel {
   }
 
   show(found) {
-    this.place.hidden = !found.buckets.length;
-    if (!found.buckets.length) return;
+    this.found = found;
+    this.place.hidden = !found.buckets.some((bucket) => bucket.succeeded + bucket.failed);
+    if (this.place.hidden) return;
     this.content = swap(this.content, h("div", { class: "stack" }, forecast(found.forecast),
       h("div", { class: "columns" }, throughput(found), latency(found))));
   }
