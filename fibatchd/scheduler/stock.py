@@ -154,7 +154,10 @@ class Goal:
         lead = min(AHEAD_MAX_S, max(AHEAD_S, 2 * self._claim_s))
         return min(GOAL_MAX, int(self._completed.at(now) * lead * self._haste))
 
+    def is_low(self, held: int, now: float) -> bool:
+        """Whether half are used up; until then none are claimed, so that claims are not many and small."""
+        return held * 2 <= self.at(now)
+
     def missing(self, held: int, now: float) -> int:
-        """Return how many to claim: none until half are used up, so that claims are not many and small."""
-        goal = self.at(now)
-        return goal - held if held * 2 <= goal else 0
+        """Return how many to claim ahead."""
+        return self.at(now) - held if self.is_low(held, now) else 0
