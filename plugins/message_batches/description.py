@@ -6,6 +6,7 @@ from typing import Any
 
 from fibatchd.plugin_api import read_fragment
 
+from .endpoint import PATH
 from .routes import ANTHROPIC
 
 
@@ -13,7 +14,8 @@ def fragment() -> dict[str, Any]:
     """Return the OpenAPI fragment."""
     described = read_fragment(__package__)
     paths: dict[str, Any] = described["paths"]
-    described["paths"] = paths | {ANTHROPIC + path: _again(item) for path, item in paths.items()}
+    again = {ANTHROPIC + path: _again(item) for path, item in paths.items() if path.startswith(PATH)}
+    described["paths"] = paths | again
     return described
 
 

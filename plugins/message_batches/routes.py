@@ -152,7 +152,7 @@ def _not_found() -> ApiError:
 
 def _require_ended(batch: Batch, what: str) -> None:
     if not batch.is_final:
-        raise ApiError(400, f"The batch has not ended; it can be {what} once it has", code="batch_not_ended")
+        raise ApiError(400, f"The batch has not ended; it can be {what} once it has")
 
 
 def _shown(batch: Batch) -> dict[str, Any]:

@@ -82,6 +82,7 @@ CASES = {
     "several faults": ("GET", "/v1/group", 500, "server_error"),
     "no key": ("GET", "/v1/batches", 401, "authentication_error"),
 }
+CODES = {401: "missing_api_key", 500: "internal_error"}
 
 
 @pytest.mark.parametrize(("method", "path", "status", "kind"), CASES.values(), ids=CASES.keys())
@@ -93,6 +94,7 @@ async def test_openai_shape(other, method, path, status, kind):
     assert set(answer.json()) == {"error"}
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
     assert answer.json()["error"]["type"] == kind
+    assert answer.json()["error"]["code"] == CODES.get(status)
     assert ids(answer)
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text

@@ -69,7 +69,8 @@ async def test_after_the_batch_was_deleted(api):
     first = (await create(api, "a")).json()
     assert (await api.call("DELETE", f"/v1/batches/{first['id']}")).status_code == 200
     for body in (BODY, OTHER):
-        assert (await create(api, "a", body)).status_code == 410
+        gone = await create(api, "a", body)
+        assert (gone.status_code, gone.json()["error"]["code"]) == (410, "idempotency_key_expired")
     api.clock.advance(86400)
     await api.context.store.write(sweeps.forget_keys, 10)
     assert (await create(api, "a", OTHER)).status_code == 200

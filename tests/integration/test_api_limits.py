@@ -90,7 +90,7 @@ async def test_a_tiers_quota(api):
 async def test_no_room(api):
     api.store.room = False
     answer = await create(api)
-    assert answer.status_code == 503
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "storage_full")
     assert int(answer.headers["retry-after"]) > 0
 
 
@@ -100,6 +100,7 @@ async def test_too_many_requests(api):
     answer = await create(api, 4)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "requests")
     assert "at most 3" in answer.json()["error"]["message"]
+    assert answer.json()["error"]["code"] == "too_many_requests_in_batch"
 
 
 @pytest.mark.parametrize("number", [2, 1500])

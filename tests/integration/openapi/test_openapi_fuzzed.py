@@ -3,6 +3,7 @@ schemathesis makes the calls and judges the answers. No 5xx, no status, header o
 """
 
 import json
+import os
 import subprocess
 import sys
 
@@ -35,6 +36,9 @@ upstreams = [{ url = "echo:" }]
 id = "org/my-other-model"
 upstreams = [{ url = "echo:" }]
 """
+SECONDS = os.environ.get("FIBATCHD_SECONDS", "900")
+"""How long the long form takes."""
+
 # Of the two, one takes every refusal of what the schema lets pass for an error, though a schema cannot know which models
 # there are; the other wants a path's `Allow` to name no method of a path with slashes that this one is part of, too.
 SKIPPED = "positive_data_acceptance,allow_header_conformance"
@@ -87,4 +91,4 @@ def test_what_schemas_suggest(daemon, tmp_path):
 
 @pytest.mark.torture
 def test_chance(daemon, tmp_path):
-    schemathesis(daemon, tmp_path, "--phases=fuzzing,stateful", "--max-examples=1000", "--max-time=900")
+    schemathesis(daemon, tmp_path, "--phases=fuzzing,stateful", "--max-examples=1000", f"--max-time={SECONDS}")
