@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import trio
 
+from fibatchd import config
 from fibatchd.scheduler.sweeper import Sweeper
 from fibatchd.store import sweeps
 
@@ -29,7 +30,7 @@ class Store:
 
 async def test_all_that_is_staged_is_given_up_at_the_first_start_only(autojump_clock):
     store = Store()
-    sweeper = Sweeper(SimpleNamespace(store=store, policy=None))
+    sweeper = Sweeper(SimpleNamespace(store=store, policy=None, config=config.parse("")))
     for _ in range(3):
         with trio.move_on_after(0.5):
             await sweeper.run()
