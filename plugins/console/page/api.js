@@ -78,7 +78,11 @@ function refusal(path, status, text, retryAfter) {
     error = null;
   }
   if (status === 401 && !path.startsWith("console/")) connection.dispatchEvent(new Event("signed-out"));
-  return new Refused(status, error ?? { message: `The server answered with status ${status}.` }, Number(retryAfter) || null);
+  return new Refused(
+    status,
+    error ?? { message: `The server answered with status ${status}.` },
+    Number(retryAfter) || null,
+  );
 }
 
 function reached(yes) {

@@ -4,25 +4,44 @@ import { h, newId } from "./dom.js";
 
 /** Ask in plain words. Resolves to true where `verb` was chosen. */
 export function confirm(title, text, verb, { danger = true } = {}) {
-  return open(title, [text].flat().map((line) => h("p", {}, line)), (close) => [
-    h("button", { type: "button", class: danger ? "danger" : "primary", onclick: () => close(true) }, verb),
-    h("button", { type: "button", autofocus: true, onclick: () => close(false) }, "Keep it as it is"),
-  ]);
+  return open(
+    title,
+    [text].flat().map((line) => h("p", {}, line)),
+    (close) => [
+      h("button", { type: "button", class: danger ? "danger" : "primary", onclick: () => close(true) }, verb),
+      h("button", { type: "button", autofocus: true, onclick: () => close(false) }, "Keep it as it is"),
+    ],
+  );
 }
 
 /** Show a secret, this once, with a button that copies it. */
 export function showSecret(title, text, secret) {
-  const field = h("input", { class: "secret", readonly: true, value: secret, "aria-label": title, onfocus: () => field.select() });
+  const field = h("input", {
+    class: "secret",
+    readonly: true,
+    value: secret,
+    "aria-label": title,
+    onfocus: () => field.select(),
+  });
   const copied = h("span", { role: "status", class: "muted" });
-  const copy = h("button", { type: "button", autofocus: true, onclick: async () => {
-    field.select();
-    try {
-      await navigator.clipboard.writeText(secret);
-      copied.textContent = "Copied";
-    } catch { // not allowed, or not there: browsers offer it over TLS only
-      copied.textContent = "Press Ctrl-C to copy it";
-    }
-  } }, "Copy");
+  const copy = h(
+    "button",
+    {
+      type: "button",
+      autofocus: true,
+      onclick: async () => {
+        field.select();
+        try {
+          await navigator.clipboard.writeText(secret);
+          copied.textContent = "Copied";
+        } catch {
+          // not allowed, or not there: browsers offer it over TLS only
+          copied.textContent = "Press Ctrl-C to copy it";
+        }
+      },
+    },
+    "Copy",
+  );
   return open(title, [h("p", {}, text), h("div", { class: "row" }, field, copy, copied)], (close) => [
     h("button", { type: "button", class: "primary", onclick: () => close(true) }, "I have kept it"),
   ]);
@@ -31,16 +50,21 @@ export function showSecret(title, text, secret) {
 /** Ask for values by a form: `fields` are elements with named controls. Resolves to their values, null where it was closed. */
 export function ask(title, fields, verb) {
   const form = h("form", { id: newId("form"), method: "dialog" }, fields);
-  return open(title, [form], (close) => {
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      close(Object.fromEntries(new FormData(form)));
-    });
-    return [
-      h("button", { type: "submit", form: form.id, class: "primary" }, verb),
-      h("button", { type: "button", onclick: () => close(null) }, "Cancel"),
-    ];
-  }, null);
+  return open(
+    title,
+    [form],
+    (close) => {
+      form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        close(Object.fromEntries(new FormData(form)));
+      });
+      return [
+        h("button", { type: "submit", form: form.id, class: "primary" }, verb),
+        h("button", { type: "button", onclick: () => close(null) }, "Cancel"),
+      ];
+    },
+    null,
+  );
 }
 
 function open(title, content, buttons, closed = false) {

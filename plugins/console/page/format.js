@@ -9,7 +9,11 @@ const dateAndTime = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", tim
 const dayOnly = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeZone: "UTC" });
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
 
-const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60]];
+const UNITS = [
+  ["day", 86400],
+  ["hour", 3600],
+  ["minute", 60],
+];
 let ahead = 0;
 
 /** Set the clock by the server's: the page's ages and waits are in its time. */
@@ -34,7 +38,10 @@ export const day = (text) => dayOnly.format(new Date(`${text}T00:00:00Z`));
 export function money(usd) {
   const places = usd === 0 || Math.abs(usd) >= 1 ? 2 : Math.abs(usd) >= 0.01 ? 4 : 6;
   return new Intl.NumberFormat(LANGUAGE, {
-    style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: places,
+    style: "currency",
+    currency: "USD",
+    minimumFractionDigits: 2,
+    maximumFractionDigits: places,
   }).format(usd);
 }
 
@@ -52,7 +59,10 @@ export function span(seconds) {
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 60) return `${seconds < 10 ? Math.round(seconds * 10) / 10 : Math.round(seconds)} s`;
   const minutes = Math.round(seconds / 60);
-  if (minutes < 60) return seconds < 600 && seconds % 60 >= 1 ? `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s` : `${minutes} min`;
+  if (minutes < 60)
+    return seconds < 600 && seconds % 60 >= 1
+      ? `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`
+      : `${minutes} min`;
   const hours = Math.floor(minutes / 60);
   if (hours < 24) return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
   const days = Math.floor(hours / 24);

@@ -5,7 +5,10 @@ const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 /** The members of an object: its keys, each with the text of its value. */
 export function members(text) {
   const found = {};
-  let depth = 0, key = null, start = 0, expectsKey = false;
+  let depth = 0,
+    key = null,
+    start = 0,
+    expectsKey = false;
   for (const { 0: token, index } of text.matchAll(TOKEN)) {
     if (depth === 1 && key !== null && (token === "," || token === "}")) {
       found[key] = text.slice(start, index).trim();
@@ -24,7 +27,8 @@ export function members(text) {
 /** A JSON text with its members and elements on lines of their own. */
 export function pretty(text) {
   const tokens = text.match(TOKEN) ?? [];
-  let out = "", depth = 0;
+  let out = "",
+    depth = 0;
   const line = () => `\n${"  ".repeat(depth)}`;
   tokens.forEach((token, index) => {
     const before = tokens[index - 1];

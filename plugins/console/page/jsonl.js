@@ -9,8 +9,14 @@ const BREATH_MS = 30;
 export async function look(file, told, signal) {
   const found = { requests: 0, models: new Map(), urls: new Map(), problems: [], more: 0, done: false, share: 0 };
   const names = new Set();
-  let line = 0, read = 0, rest = "", breathed = performance.now();
-  const reader = file.stream().pipeThrough(new TextDecoderStream("utf-8", { fatal: true })).getReader();
+  let line = 0,
+    read = 0,
+    rest = "",
+    breathed = performance.now();
+  const reader = file
+    .stream()
+    .pipeThrough(new TextDecoderStream("utf-8", { fatal: true }))
+    .getReader();
   try {
     for (;;) {
       const { value, done } = await reader.read();

@@ -8,7 +8,9 @@ const SLOWEST_MS = 15000;
     `every` gives the milliseconds to wait, from the last answer. A refusal goes to `fail`, and ends it unless `fail`
     returns true. While the server cannot be reached it is asked less and less often. */
 export async function poll(path, { every, show, fail, signal }) {
-  let etag, last, failures = 0;
+  let etag,
+    last,
+    failures = 0;
   while (!signal.aborted) {
     try {
       const answer = await call("GET", path, { etag, signal });

@@ -52,7 +52,11 @@ async function begin(session) {
     account = await get("v1/account");
   } catch (error) {
     if (error instanceof Refused && error.status === 401) return;
-    show(main, h("h1", {}, "The console cannot start"), problem(error, () => begin(session)));
+    show(
+      main,
+      h("h1", {}, "The console cannot start"),
+      problem(error, () => begin(session)),
+    );
     return;
   }
   isAsking = false;
@@ -68,7 +72,11 @@ function ask(event) {
   leave = new AbortController();
   window.removeEventListener("hashchange", enter);
   setAccount(null);
-  signInView({ main, why: event?.detail ?? (account ? "Your session has ended. Sign in to go on." : null), signedIn: begin });
+  signInView({
+    main,
+    why: event?.detail ?? (account ? "Your session has ended. Sign in to go on." : null),
+    signedIn: begin,
+  });
   account = null;
 }
 

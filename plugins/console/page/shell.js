@@ -6,17 +6,28 @@ import { here, link } from "./router.js";
 
 const main = h("main", { id: "main", tabindex: "-1" });
 const spoken = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
-const offline = h("p", { class: "notice warn offline", role: "status", hidden: true },
-  "The server does not answer at the moment. What you see is as it was; it is tried again by itself.");
+const offline = h(
+  "p",
+  { class: "notice warn offline", role: "status", hidden: true },
+  "The server does not answer at the moment. What you see is as it was; it is tried again by itself.",
+);
 const ways = h("ul", { class: "ways" });
 const who = h("div", { class: "who" });
-const bar = h("header", { class: "bar", hidden: true },
+const bar = h(
+  "header",
+  { class: "bar", hidden: true },
   h("a", { class: "brand", href: link("batches") }, "fibatchd"),
-  h("nav", { "aria-label": "Views" }, ways), who);
+  h("nav", { "aria-label": "Views" }, ways),
+  who,
+);
 
 /** Put the shell on the page. Returns the place where views go. */
 export function build() {
-  const skip = h("a", { class: "skip", href: "#main", onclick: (event) => (event.preventDefault(), focusView()) }, "Skip to the content");
+  const skip = h(
+    "a",
+    { class: "skip", href: "#main", onclick: (event) => (event.preventDefault(), focusView()) },
+    "Skip to the content",
+  );
   document.body.append(skip, bar, offline, main, spoken);
   connection.addEventListener("reachable", ({ detail }) => (offline.hidden = detail));
   return main;
@@ -57,9 +68,15 @@ export function setAccount(account) {
     ["webhook", "Webhook", has("webhooks")],
     ["operator", "Operator", account.is_admin],
   ].filter(([, , isOpen]) => isOpen);
-  show(ways, open.map(([path, text]) => h("li", {}, h("a", { href: link(path) }, text))));
-  show(who, h("span", { title: account.id }, account.name),
-    h("button", { class: "quiet", type: "button", onclick: signOut }, "Sign out"));
+  show(
+    ways,
+    open.map(([path, text]) => h("li", {}, h("a", { href: link(path) }, text))),
+  );
+  show(
+    who,
+    h("span", { title: account.id }, account.name),
+    h("button", { class: "quiet", type: "button", onclick: signOut }, "Sign out"),
+  );
   markWay();
 }
 
@@ -67,7 +84,8 @@ export function setAccount(account) {
 export function markWay() {
   const present = here().parts[0] ?? "batches";
   for (const way of ways.querySelectorAll("a")) {
-    const isHere = way.getAttribute("href") === link(present) || (present === "new" && way.getAttribute("href") === link("batches"));
+    const isHere =
+      way.getAttribute("href") === link(present) || (present === "new" && way.getAttribute("href") === link("batches"));
     if (isHere) way.setAttribute("aria-current", "page");
     else way.removeAttribute("aria-current");
   }

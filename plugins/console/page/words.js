@@ -25,9 +25,19 @@ export const OUTCOME = {
 };
 
 const OTHERS = {
-  pending: "Pending", delivered: "Delivered", abandoned: "Abandoned",
-  up: "Up", paused: "Paused", down: "Down", probing: "Probing",
-  active: "Active", suspended: "Suspended", deleted: "Deleted", revoked: "Revoked", alive: "Alive", gone: "Gone",
+  pending: "Pending",
+  delivered: "Delivered",
+  abandoned: "Abandoned",
+  up: "Up",
+  paused: "Paused",
+  down: "Down",
+  probing: "Probing",
+  active: "Active",
+  suspended: "Suspended",
+  deleted: "Deleted",
+  revoked: "Revoked",
+  alive: "Alive",
+  gone: "Gone",
 };
 
 /** What a state of anything is called: a batch's, a request's, a delivery's, a server's, an account's. */
@@ -70,10 +80,15 @@ const CODES = {
 /** What an error code means; null for one that says it itself. */
 export const meaning = (code) => CODES[code] ?? null;
 
-export const isFinal = (batch) => batch.ended_at !== null || ["completed", "failed", "expired", "cancelled"].includes(batch.status);
+export const isFinal = (batch) =>
+  batch.ended_at !== null || ["completed", "failed", "expired", "cancelled"].includes(batch.status);
 
 /** When a batch started, ends, or ended, in a few words, and the moment meant. */
 export function timing(batch) {
   if (batch.ended_at !== null) return { text: `ended ${ago(batch.ended_at)}`, at: batch.ended_at };
-  return { text: `must start ${ago(batch.expires_at)}`, at: batch.expires_at, title: `What has not started by ${moment(batch.expires_at)} expires` };
+  return {
+    text: `must start ${ago(batch.expires_at)}`,
+    at: batch.expires_at,
+    title: `What has not started by ${moment(batch.expires_at)} expires`,
+  };
 }

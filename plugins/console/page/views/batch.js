@@ -37,8 +37,17 @@ function failed(main, error, view) {
     if (!view) show(main, back(), h("h1", {}, "Batch"), problem(error));
     return true;
   }
-  show(main, back(), h("h1", { tabindex: "-1" }, error.status === 404 ? "This batch is not there" : "Batch"),
-    error.status === 404 ? empty("It was deleted, or it never was", h("p", {}, "A finished batch is deleted by itself some days after it ended.")) : problem(error));
+  show(
+    main,
+    back(),
+    h("h1", { tabindex: "-1" }, error.status === 404 ? "This batch is not there" : "Batch"),
+    error.status === 404
+      ? empty(
+          "It was deleted, or it never was",
+          h("p", {}, "A finished batch is deleted by itself some days after it ended."),
+        )
+      : problem(error),
+  );
   return false;
 }
 
@@ -55,8 +64,16 @@ class BatchView {
     this.trouble = h("div");
     this.status = batch.status;
     const heading = h("h1", { tabindex: "-1", class: batch.label ? null : "mono" }, batch.label ?? batch.id);
-    show(main, back(), h("div", { class: "head" }, h("div", {}, heading, this.head), this.actions.place), this.said.place,
-      this.summary, this.trouble, this.progress.place, this.requests.place);
+    show(
+      main,
+      back(),
+      h("div", { class: "head" }, h("div", {}, heading, this.head), this.actions.place),
+      this.said.place,
+      this.summary,
+      this.trouble,
+      this.progress.place,
+      this.requests.place,
+    );
     heading.focus({ preventScroll: true });
   }
 
@@ -74,13 +91,20 @@ class BatchView {
 }
 
 function subtitle(batch) {
-  return h("p", { class: "row" }, badge(batch.status), h("span", { class: "muted" }, KIND[batch.kind] ?? batch.kind),
-    batch.label ? h("span", { class: "mono muted" }, batch.id) : null);
+  return h(
+    "p",
+    { class: "row" },
+    badge(batch.status),
+    h("span", { class: "muted" }, KIND[batch.kind] ?? batch.kind),
+    batch.label ? h("span", { class: "mono muted" }, batch.id) : null,
+  );
 }
 
 function summary(batch) {
   const why = waiting(batch.waiting);
-  return h("section", { class: "panel stack", "aria-label": "Summary" },
+  return h(
+    "section",
+    { class: "panel stack", "aria-label": "Summary" },
     progress(batch.counts),
     why ? h("p", { class: "notice warn" }, `It waits. ${why}.`) : null,
     batch.error ? h("p", { class: "notice bad" }, `${batch.error.message} (${batch.error.code})`) : null,
@@ -95,10 +119,19 @@ function summary(batch) {
       ["Took", batch.ended_at && batch.started_at ? lasted(batch.ended_at - batch.started_at) : null],
       ["Results are kept until", batch.results_expires_at ? when(batch.results_expires_at, { exact: true }) : null],
       ["Input file", file(batch.input_file_id)],
-      ["Runs again", batch.rerun_of ? h("a", { class: "mono", href: link(`batches/${batch.rerun_of}`) }, batch.rerun_of) : null],
-      ["Run again as", batch.reruns.length ? batch.reruns.map((id) => h("a", { class: "mono", href: link(`batches/${id}`) }, id, " ")) : null],
+      [
+        "Runs again",
+        batch.rerun_of ? h("a", { class: "mono", href: link(`batches/${batch.rerun_of}`) }, batch.rerun_of) : null,
+      ],
+      [
+        "Run again as",
+        batch.reruns.length
+          ? batch.reruns.map((id) => h("a", { class: "mono", href: link(`batches/${id}`) }, id, " "))
+          : null,
+      ],
     ]),
-    metadata(Object.entries(batch.metadata ?? {})));
+    metadata(Object.entries(batch.metadata ?? {})),
+  );
 }
 
 const lasted = (seconds) => (seconds < 1 ? "less than a second" : span(seconds));
@@ -113,38 +146,91 @@ const file = (id) => (id ? h("span", { class: "mono" }, id) : null);
 function timeline(batch) {
   const states = batch.timeline.map(({ state, at }, index) => {
     const before = batch.timeline[index - 1];
-    return h("li", {}, h("strong", {}, state === "created" ? "Created" : STATUS[state] ?? state), when(at, { exact: true }),
-      before && at - before.at >= 1 ? h("span", { class: "sub" }, ` after ${span(at - before.at)}`) : null);
+    return h(
+      "li",
+      {},
+      h("strong", {}, state === "created" ? "Created" : (STATUS[state] ?? state)),
+      when(at, { exact: true }),
+      before && at - before.at >= 1 ? h("span", { class: "sub" }, ` after ${span(at - before.at)}`) : null,
+    );
   });
-  const next = isFinal(batch) ? null : h("li", { class: "to-come" }, h("strong", {}, "Must have started"), h("span", { class: "muted" }, moment(batch.expires_at)));
+  const next = isFinal(batch)
+    ? null
+    : h(
+        "li",
+        { class: "to-come" },
+        h("strong", {}, "Must have started"),
+        h("span", { class: "muted" }, moment(batch.expires_at)),
+      );
   return h("ol", { class: "timeline", "aria-label": "Timeline" }, states, next);
 }
 
 function trouble(batch) {
-  return h("div", { class: batch.problems.length && batch.errors.length ? "columns" : null },
-    batch.problems.length ? problems(batch) : null, batch.errors.length ? errors(batch.errors) : null);
+  return h(
+    "div",
+    { class: batch.problems.length && batch.errors.length ? "columns" : null },
+    batch.problems.length ? problems(batch) : null,
+    batch.errors.length ? errors(batch.errors) : null,
+  );
 }
 
 const SHOWN_PROBLEMS = 200;
 
 function problems(batch) {
   const { problems: found } = batch;
-  return h("section", { class: "panel stack" },
-    h("h2", {}, found.at(-1).code === "too_many_errors" ? `More than ${count(found.length - 1, "problem")} in the input` : `${count(found.length, "problem")} in the input`),
-    h("p", { class: "muted" }, "Nothing of it has run. Mend these lines, and ", h("a", { href: link("new") }, "submit the file again"), "."),
-    h("ol", { class: "problems" }, found.slice(0, SHOWN_PROBLEMS).map(({ line, message, code }) =>
-      h("li", {}, h("span", { class: "line" }, line === null ? "Whole file" : `Line ${number(line)}`), h("span", {}, message.replace(/^Line \d+: /, ""), " ", h("span", { class: "mono muted" }, code))))),
-    found.length > SHOWN_PROBLEMS ? h("p", { class: "muted" }, `and ${number(found.length - SHOWN_PROBLEMS)} more`) : null);
+  return h(
+    "section",
+    { class: "panel stack" },
+    h(
+      "h2",
+      {},
+      found.at(-1).code === "too_many_errors"
+        ? `More than ${count(found.length - 1, "problem")} in the input`
+        : `${count(found.length, "problem")} in the input`,
+    ),
+    h(
+      "p",
+      { class: "muted" },
+      "Nothing of it has run. Mend these lines, and ",
+      h("a", { href: link("new") }, "submit the file again"),
+      ".",
+    ),
+    h(
+      "ol",
+      { class: "problems" },
+      found
+        .slice(0, SHOWN_PROBLEMS)
+        .map(({ line, message, code }) =>
+          h(
+            "li",
+            {},
+            h("span", { class: "line" }, line === null ? "Whole file" : `Line ${number(line)}`),
+            h("span", {}, message.replace(/^Line \d+: /, ""), " ", h("span", { class: "mono muted" }, code)),
+          ),
+        ),
+    ),
+    found.length > SHOWN_PROBLEMS
+      ? h("p", { class: "muted" }, `and ${number(found.length - SHOWN_PROBLEMS)} more`)
+      : null,
+  );
 }
 
 const ERROR_COLUMNS = [
   { head: "Code", cell: ({ code }) => h("span", { class: "mono" }, code) },
-  { head: "What it means", cell: ({ code, outcome: of }) => (of === "queued" ? "Failed an attempt, and will have another one" : meaning(code) ?? "–") },
+  {
+    head: "What it means",
+    cell: ({ code, outcome: of }) =>
+      of === "queued" ? "Failed an attempt, and will have another one" : (meaning(code) ?? "–"),
+  },
   { head: "Outcome", cell: ({ outcome: of }) => OUTCOME[of] ?? of },
   { head: "Requests", number: true, cell: ({ count: amount }) => number(amount) },
 ];
 
 function errors(found) {
-  return h("section", { class: "panel" }, h("h2", {}, "Errors"),
-    table("Errors by code", ERROR_COLUMNS, rows(ERROR_COLUMNS, found), { hiddenCaption: true }));
+  return h(
+    "section",
+    { class: "panel" },
+    h("h2", {}, "Errors"),
+    table("Errors by code", ERROR_COLUMNS, rows(ERROR_COLUMNS, found), { hiddenCaption: true }),
+  );
 }

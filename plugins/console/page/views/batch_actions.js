@@ -21,7 +21,13 @@ export class BatchActions {
 
   draw(batch) {
     this.batch = batch;
-    const key = JSON.stringify([batch.status, batch.counts.running, batch.output_file_id, batch.error_file_id, AGAIN.map((name) => batch.counts[name] > 0)]);
+    const key = JSON.stringify([
+      batch.status,
+      batch.counts.running,
+      batch.output_file_id,
+      batch.error_file_id,
+      AGAIN.map((name) => batch.counts[name] > 0),
+    ]);
     if (key === this.drawn) return;
     this.drawn = key;
     show(this.place, this.downloads(), this.rerun(), this.cancel(), this.remove());
@@ -31,9 +37,14 @@ export class BatchActions {
   downloads() {
     const { batch } = this;
     if (!isFinal(batch) || !batch.counts.total) return null;
-    if (batch.api === "message_batches") return [this.download("Download results", `${this.route}/results`, `${batch.id}.jsonl`)];
+    if (batch.api === "message_batches")
+      return [this.download("Download results", `${this.route}/results`, `${batch.id}.jsonl`)];
     return [
-      this.download(batch.kind === "file" ? "All results" : "Download results", `${this.route}/output.jsonl`, `${batch.id}.jsonl`),
+      this.download(
+        batch.kind === "file" ? "All results" : "Download results",
+        `${this.route}/output.jsonl`,
+        `${batch.id}.jsonl`,
+      ),
       batch.output_file_id ? this.download("Output file", `v1/files/${batch.output_file_id}/content`) : null,
       batch.error_file_id ? this.download("Error file", `v1/files/${batch.error_file_id}/content`) : null,
     ];
@@ -52,7 +63,11 @@ export class BatchActions {
     return this.button(text, {}, async () => {
       const question = `${count(amount, "request")} that did not succeed will run again, as a new batch with the same metadata. It costs what it costs the first time.`;
       if (!(await confirm("Run again?", question, text, { danger: false }))) return;
-      const again = await post(`v1/batches/${this.batch.id}/rerun`, { outcomes }, { headers: { "Idempotency-Key": newKey() } });
+      const again = await post(
+        `v1/batches/${this.batch.id}/rerun`,
+        { outcomes },
+        { headers: { "Idempotency-Key": newKey() } },
+      );
       announce("A new batch was created");
       go(`batches/${again.id}`);
     });
@@ -63,7 +78,10 @@ export class BatchActions {
     return this.button("Cancel", { class: "danger" }, async () => {
       const { queued, running } = this.batch.counts;
       const lines = [`${count(queued, "request")} that ${queued === 1 ? "has" : "have"} not started will never run.`];
-      if (running) lines.push(`${count(running, "request")} running now will finish and keep ${running === 1 ? "its result" : "their results"}.`);
+      if (running)
+        lines.push(
+          `${count(running, "request")} running now will finish and keep ${running === 1 ? "its result" : "their results"}.`,
+        );
       if (!(await confirm("Cancel this batch?", lines, "Cancel the batch"))) return;
       await json("POST", `${this.route}/cancel`, { headers: VERSION });
       this.said.good("The batch is being cancelled.");

@@ -13,8 +13,12 @@ export class ProgressPanel {
   constructor(id, signal) {
     Object.assign(this, { id, signal, asked: null });
     this.content = h("div");
-    this.place = h("section", { class: "panel", hidden: true, "aria-labelledby": "progress-title" },
-      h("h2", { id: "progress-title" }, "Progress over time"), this.content);
+    this.place = h(
+      "section",
+      { class: "panel", hidden: true, "aria-labelledby": "progress-title" },
+      h("h2", { id: "progress-title" }, "Progress over time"),
+      this.content,
+    );
     isNarrow.addEventListener("change", () => this.found && this.show(this.found), { signal });
   }
 
@@ -38,27 +42,56 @@ export class ProgressPanel {
     this.found = found;
     this.place.hidden = !found.buckets.some((bucket) => bucket.succeeded + bucket.failed);
     if (this.place.hidden) return;
-    this.content = swap(this.content, h("div", { class: "stack" }, forecast(found.forecast),
-      h("div", { class: "columns" }, throughput(found), latency(found))));
+    this.content = swap(
+      this.content,
+      h(
+        "div",
+        { class: "stack" },
+        forecast(found.forecast),
+        h("div", { class: "columns" }, throughput(found), latency(found)),
+      ),
+    );
   }
 }
 
 function forecast(found) {
   if (!found) return null;
-  const late = found.in_time ? null : h("strong", { class: "unknown" }, " That is after its time to start is over: what has not started by then expires.");
-  return h("p", {}, `At ${compact(Math.round(found.per_minute * 10) / 10)} requests a minute, as in the last ${span(found.basis_s)}, it ends `,
-    h("time", { datetime: new Date(found.ends_at * 1000).toISOString() }, `${ago(found.ends_at)}, about ${moment(found.ends_at)}`), ".", late);
+  const late = found.in_time
+    ? null
+    : h(
+        "strong",
+        { class: "unknown" },
+        " That is after its time to start is over: what has not started by then expires.",
+      );
+  return h(
+    "p",
+    {},
+    `At ${compact(Math.round(found.per_minute * 10) / 10)} requests a minute, as in the last ${span(found.basis_s)}, it ends `,
+    h(
+      "time",
+      { datetime: new Date(found.ends_at * 1000).toISOString() },
+      `${ago(found.ends_at)}, about ${moment(found.ends_at)}`,
+    ),
+    ".",
+    late,
+  );
 }
 
 function throughput({ buckets, bucket_s: width }) {
-  const most = buckets.reduce((best, bucket) => (bucket.succeeded + bucket.failed > best.succeeded + best.failed ? bucket : best));
+  const most = buckets.reduce((best, bucket) =>
+    bucket.succeeded + bucket.failed > best.succeeded + best.failed ? bucket : best,
+  );
   return bars({
-    title: `Requests that ended, each ${span(width)}`, buckets, width, label: compact,
+    title: `Requests that ended, each ${span(width)}`,
+    buckets,
+    width,
+    label: compact,
     series: [
       { name: "Succeeded", kind: "good", value: (bucket) => bucket.succeeded },
       { name: "Failed", kind: "bad", value: (bucket) => bucket.failed },
     ],
-    told: `Requests that ended in each ${span(width)}: ${number(most.succeeded + most.failed)} at most, ` +
+    told:
+      `Requests that ended in each ${span(width)}: ${number(most.succeeded + most.failed)} at most, ` +
       `${number(buckets.reduce((sum, bucket) => sum + bucket.succeeded, 0))} succeeded and ${number(buckets.reduce((sum, bucket) => sum + bucket.failed, 0))} failed in all.`,
   });
 }
@@ -67,11 +100,16 @@ function latency({ buckets, bucket_s: width }) {
   const known = buckets.filter((bucket) => bucket.p50_s !== null);
   const slowest = Math.max(0, ...known.map((bucket) => bucket.max_s));
   return lines({
-    title: "Time that a request takes", buckets, width, label: axisSpan,
+    title: "Time that a request takes",
+    buckets,
+    width,
+    label: axisSpan,
     series: [
       { name: "Half are faster than", kind: "a", value: (bucket) => bucket.p50_s },
       { name: "95 % are faster than", kind: "b", value: (bucket) => bucket.p95_s },
     ],
-    told: known.length ? `Time that a request takes: in the last figures half take less than ${span(known.at(-1).p50_s)}, 95 % less than ${span(known.at(-1).p95_s)}; the slowest took ${span(slowest)}.` : "No request has ended yet.",
+    told: known.length
+      ? `Time that a request takes: in the last figures half take less than ${span(known.at(-1).p50_s)}, 95 % less than ${span(known.at(-1).p95_s)}; the slowest took ${span(slowest)}.`
+      : "No request has ended yet.",
   });
 }

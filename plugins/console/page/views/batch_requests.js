@@ -16,13 +16,27 @@ const STEADY_MS = 3000;
 
 export class RequestsPanel {
   constructor(id, query, signal) {
-    Object.assign(this, { id, signal, outcome: query.get("outcome") ?? "", cursors: [null], counts: "", loadedAt: -STEADY_MS, known: new Map() });
+    Object.assign(this, {
+      id,
+      signal,
+      outcome: query.get("outcome") ?? "",
+      cursors: [null],
+      counts: "",
+      loadedAt: -STEADY_MS,
+      known: new Map(),
+    });
     this.list = h("div");
     this.detail = h("div");
-    const filter = choice("outcome", [["", "All"], ...Object.entries(OUTCOME)], this.outcome, (value) => this.filter(value));
-    this.place = h("section", { class: "panel", "aria-labelledby": "requests-title" },
+    const filter = choice("outcome", [["", "All"], ...Object.entries(OUTCOME)], this.outcome, (value) =>
+      this.filter(value),
+    );
+    this.place = h(
+      "section",
+      { class: "panel", "aria-labelledby": "requests-title" },
       h("div", { class: "head" }, h("h2", { id: "requests-title" }, "Requests"), field("Outcome", filter)),
-      this.detail, this.list);
+      this.detail,
+      this.list,
+    );
   }
 
   /** Load the page that is shown when something of the batch has changed, but not all the time. */
@@ -52,7 +66,11 @@ export class RequestsPanel {
       const page = await get(`v1/account/batches/${this.id}/requests${queryOf(query)}`, { signal: this.signal });
       this.showPage(page);
     } catch (error) {
-      if (error.name !== "AbortError") show(this.list, problem(error, () => this.load()));
+      if (error.name !== "AbortError")
+        show(
+          this.list,
+          problem(error, () => this.load()),
+        );
     }
   }
 
@@ -66,9 +84,19 @@ export class RequestsPanel {
       this.known.clear();
       this.body = h("tbody", { role: "rowgroup" });
       this.pager = h("div");
-      show(this.list, table("Requests in the order of their submission", columns, this.body, { hiddenCaption: true, kind: "dense" }), this.pager);
+      show(
+        this.list,
+        table("Requests in the order of their submission", columns, this.body, { hiddenCaption: true, kind: "dense" }),
+        this.pager,
+      );
     }
-    keep(this.body, this.known, data, (request) => request.index, (request) => row(columns, request));
+    keep(
+      this.body,
+      this.known,
+      data,
+      (request) => request.index,
+      (request) => row(columns, request),
+    );
     this.pager = swap(this.pager, this.turner(data, hasMore, last));
   }
 
@@ -80,17 +108,45 @@ export class RequestsPanel {
       announce(`Requests ${this.shown}`);
     };
     // Not `disabled`, which would take the focus away from who has just pressed it.
-    const button = (text, cursors) => h("button", { type: "button", "aria-disabled": !cursors && "true", onclick: () => cursors && turn(cursors) }, text);
-    return h("div", { class: "row pager" },
+    const button = (text, cursors) =>
+      h(
+        "button",
+        { type: "button", "aria-disabled": !cursors && "true", onclick: () => cursors && turn(cursors) },
+        text,
+      );
+    return h(
+      "div",
+      { class: "row pager" },
       button("Previous", this.cursors.length > 1 && this.cursors.slice(0, -1)),
       button("Next", hasMore && [...this.cursors, last]),
-      h("span", { class: "muted" }, this.shown));
+      h("span", { class: "muted" }, this.shown),
+    );
   }
 
   columns() {
     return [
-      { head: "Custom id", cell: (request) => h("button", { type: "button", class: "link", onclick: () => this.open(request) }, request.custom_id) },
-      { head: "Outcome", cell: (request) => h("div", {}, badge(request.outcome), request.code ? h("p", { class: "sub" }, h("span", { class: "mono" }, request.code), request.message ? ` ${cut(request.message, 160)}` : null) : null) },
+      {
+        head: "Custom id",
+        cell: (request) =>
+          h("button", { type: "button", class: "link", onclick: () => this.open(request) }, request.custom_id),
+      },
+      {
+        head: "Outcome",
+        cell: (request) =>
+          h(
+            "div",
+            {},
+            badge(request.outcome),
+            request.code
+              ? h(
+                  "p",
+                  { class: "sub" },
+                  h("span", { class: "mono" }, request.code),
+                  request.message ? ` ${cut(request.message, 160)}` : null,
+                )
+              : null,
+          ),
+      },
       { head: "Model", cell: (request) => request.model ?? "–" },
       { head: "Attempts", number: true, cell: (request) => number(request.attempts) },
       { head: "Tokens", number: true, cell: (request) => (request.tokens ? compact(request.tokens.total) : "–") },
@@ -105,11 +161,20 @@ export class RequestsPanel {
     const close = () => (show(this.detail), from?.focus());
     const title = h("h3", { tabindex: "-1", class: "wrap" }, request.custom_id);
     const content = h("div", { class: "stack" }, loading());
-    show(this.detail, h("section", { class: "request stack", "aria-label": "One request" },
-      h("div", { class: "head" }, title, h("button", { type: "button", class: "small", onclick: close }, "Close")), content));
+    show(
+      this.detail,
+      h(
+        "section",
+        { class: "request stack", "aria-label": "One request" },
+        h("div", { class: "head" }, title, h("button", { type: "button", class: "small", onclick: close }, "Close")),
+        content,
+      ),
+    );
     title.focus();
     try {
-      const { text } = await call("GET", `v1/account/batches/${this.id}/requests/${request.index}`, { signal: this.signal });
+      const { text } = await call("GET", `v1/account/batches/${this.id}/requests/${request.index}`, {
+        signal: this.signal,
+      });
       show(content, inFull(JSON.parse(text), members(text)));
     } catch (error) {
       if (error.name !== "AbortError") show(content, problem(error));
@@ -127,19 +192,29 @@ function inFull(request, raw) {
       ["Request id", request.request_id ? h("span", { class: "mono" }, request.request_id) : null],
       ["Last attempt", request.started_at ? when(request.started_at, { exact: true }) : null],
       ["Took", request.duration_s === null ? null : span(request.duration_s)],
-      ["Tokens in and out", request.tokens ? `${number(request.tokens.input)} / ${number(request.tokens.output)}` : null],
+      [
+        "Tokens in and out",
+        request.tokens ? `${number(request.tokens.input)} / ${number(request.tokens.output)}` : null,
+      ],
       ["Cost", request.cost_usd === null ? null : money(request.cost_usd)],
     ]),
     request.code ? h("p", { class: "notice bad" }, `${request.message ?? ""} (${request.code})`) : null,
-    text("Request", raw.body), raw.answer && raw.answer !== "null" ? text("Answer", raw.answer) : null,
+    text("Request", raw.body),
+    raw.answer && raw.answer !== "null" ? text("Answer", raw.answer) : null,
   ];
 }
 
 function text(title, raw) {
   const laidOut = pretty(raw);
-  return h("div", {}, h("h3", {}, title),
+  return h(
+    "div",
+    {},
+    h("h3", {}, title),
     h("pre", { tabindex: "0", role: "region", "aria-label": title }, cut(laidOut, LONGEST_SHOWN)),
-    laidOut.length > LONGEST_SHOWN ? h("p", { class: "hint" }, "Only its beginning is shown; download the results to have all of it.") : null);
+    laidOut.length > LONGEST_SHOWN
+      ? h("p", { class: "hint" }, "Only its beginning is shown; download the results to have all of it.")
+      : null,
+  );
 }
 
 const cut = (words, most) => (words.length > most ? `${words.slice(0, most)}…` : words);

@@ -43,10 +43,17 @@ export function batchesView({ main, query, account, signal }) {
 }
 
 function head(account) {
-  return h("div", { class: "head" }, h("h1", {}, "Batches"),
-    h("div", { class: "buttons" },
+  return h(
+    "div",
+    { class: "head" },
+    h("h1", {}, "Batches"),
+    h(
+      "div",
+      { class: "buttons" },
       account.extensions.includes("webhooks") ? h("a", { class: "button", href: link("webhook") }, "Webhook") : null,
-      h("a", { class: "button primary", href: link("new") }, "New batch")));
+      h("a", { class: "button primary", href: link("new") }, "New batch"),
+    ),
+  );
 }
 
 function filterForm(filters, change) {
@@ -56,17 +63,40 @@ function filterForm(filters, change) {
     typing = setTimeout(() => change({ [name]: event.target.value.trim() }), TYPING_MS);
   };
   const any = (words) => [["", "Any"], ...Object.entries(words)];
-  return h("form", { class: "filters", role: "search", "aria-label": "Batches", onsubmit: (event) => event.preventDefault() },
-    field("Text", h("input", { id: "q", type: "search", value: filters.q, maxlength: "200", placeholder: "id, name, metadata", oninput: typed("q") })),
-    field("Status", choice("status", any(STATUS), filters.status, (status) => change({ status }))),
-    field("Kind", choice("kind", any(KIND), filters.kind, (kind) => change({ kind }))),
-    field("Model", models(filters.model, (model) => change({ model }))));
+  return h(
+    "form",
+    { class: "filters", role: "search", "aria-label": "Batches", onsubmit: (event) => event.preventDefault() },
+    field(
+      "Text",
+      h("input", {
+        id: "q",
+        type: "search",
+        value: filters.q,
+        maxlength: "200",
+        placeholder: "id, name, metadata",
+        oninput: typed("q"),
+      }),
+    ),
+    field(
+      "Status",
+      choice("status", any(STATUS), filters.status, (status) => change({ status })),
+    ),
+    field(
+      "Kind",
+      choice("kind", any(KIND), filters.kind, (kind) => change({ kind })),
+    ),
+    field(
+      "Model",
+      models(filters.model, (model) => change({ model })),
+    ),
+  );
 }
 
 /** A choice among the models that the key may use, and the one that is asked for whether it is there or not. */
 function models(chosen, onchange) {
   const select = choice("model", [["", "Any"], ...(chosen ? [[chosen, chosen]] : [])], chosen, onchange);
-  const add = ({ data }) => select.append(...data.filter(({ id }) => id !== chosen).map(({ id }) => h("option", { value: id }, id)));
+  const add = ({ data }) =>
+    select.append(...data.filter(({ id }) => id !== chosen).map(({ id }) => h("option", { value: id }, id)));
   get("v1/models").then(add, () => null);
   return select;
 }
@@ -81,12 +111,19 @@ class List {
     this.more = h("button", { type: "button", onclick: () => this.pages.extend() }, "Show more");
     this.pages = new BatchPages(`v1/account/batches${queryOf({ ...filters, limit: 25 })}`, signal, {
       changed: (items, hasMore) => this.draw(items, hasMore),
-      failed: (error) => show(place, problem(error, () => this.run())),
+      failed: (error) =>
+        show(
+          place,
+          problem(error, () => this.run()),
+        ),
     });
   }
 
   run() {
-    const watch = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && this.pages.extend(), { rootMargin: "400px" });
+    const watch = new IntersectionObserver(
+      (seen) => seen.some((entry) => entry.isIntersecting) && this.pages.extend(),
+      { rootMargin: "400px" },
+    );
     watch.observe(this.more);
     this.signal.addEventListener("abort", () => watch.disconnect());
     this.pages.run();
@@ -98,7 +135,13 @@ class List {
       show(this.place, this.filtered ? nothingFound() : noBatches());
       return;
     }
-    keep(this.body, this.known, items, (batch) => batch.id, (batch) => this.row(batch));
+    keep(
+      this.body,
+      this.known,
+      items,
+      (batch) => batch.id,
+      (batch) => this.row(batch),
+    );
     if (!this.table?.isConnected) {
       this.table = table("Batches, newest first", COLUMNS, this.body, { hiddenCaption: true, kind: "batches" });
       show(this.place, this.table, this.more);
@@ -110,7 +153,8 @@ class List {
   /** A batch's row: the one that is there while nothing but the batch's age can have changed, and that not much. */
   row(batch) {
     const drawn = this.drawn.get(batch.id);
-    if (drawn?.batch === batch && isFinal(batch) && performance.now() - drawn.at < AGE_MS) return this.known.get(batch.id);
+    if (drawn?.batch === batch && isFinal(batch) && performance.now() - drawn.at < AGE_MS)
+      return this.known.get(batch.id);
     this.drawn.set(batch.id, { batch, at: performance.now() });
     return row(COLUMNS, batch);
   }
@@ -121,33 +165,76 @@ function nothingFound() {
 }
 
 function noBatches() {
-  return empty("No batches yet", h("p", {}, "A batch takes many requests at once and answers them later. They appear here, whichever API they come by."),
-    h("p", {}, h("a", { class: "button primary", href: link("new") }, "New batch")));
+  return empty(
+    "No batches yet",
+    h(
+      "p",
+      {},
+      "A batch takes many requests at once and answers them later. They appear here, whichever API they come by.",
+    ),
+    h("p", {}, h("a", { class: "button primary", href: link("new") }, "New batch")),
+  );
 }
 
 function name(batch) {
   const metadata = Object.entries(batch.metadata ?? {});
-  return h("div", { class: "name" },
+  return h(
+    "div",
+    { class: "name" },
     h("a", { href: link(`batches/${batch.id}`), class: batch.label ? "" : "mono" }, batch.label ?? batch.id),
-    h("p", { class: "sub" }, [KIND[batch.kind] ?? batch.kind, ...batch.models.slice(0, 3)].join(" · "),
-      batch.models.length > 3 ? ` and ${batch.models.length - 3} more` : null),
-    metadata.length ? h("p", { class: "sub tags" }, metadata.slice(0, 4).map(([key, value]) => h("span", { class: "tag" }, `${key}: ${value}`))) : null);
+    h(
+      "p",
+      { class: "sub" },
+      [KIND[batch.kind] ?? batch.kind, ...batch.models.slice(0, 3)].join(" · "),
+      batch.models.length > 3 ? ` and ${batch.models.length - 3} more` : null,
+    ),
+    metadata.length
+      ? h(
+          "p",
+          { class: "sub tags" },
+          metadata.slice(0, 4).map(([key, value]) => h("span", { class: "tag" }, `${key}: ${value}`)),
+        )
+      : null,
+  );
 }
 
 function state(batch) {
   const why = waiting(batch.waiting);
-  return h("div", {}, badge(batch.status), why ? h("p", { class: batch.waiting.reason === "turn" ? "sub" : "sub why" }, why) : null,
-    batch.error ? h("p", { class: "sub" }, batch.error.message) : null);
+  return h(
+    "div",
+    {},
+    badge(batch.status),
+    why ? h("p", { class: batch.waiting.reason === "turn" ? "sub" : "sub why" }, why) : null,
+    batch.error ? h("p", { class: "sub" }, batch.error.message) : null,
+  );
 }
 
 function spent(batch) {
-  return h("div", {}, h("span", {}, `${compact(batch.tokens.total)} tokens`),
-    h("p", { class: "sub" }, money(batch.cost_usd),
-      batch.cost_unknown_attempts ? h("span", { class: "unknown", title: "Attempts whose cost cannot be known, and is not counted" }, ` + ${compact(batch.cost_unknown_attempts)} unknown`) : null));
+  return h(
+    "div",
+    {},
+    h("span", {}, `${compact(batch.tokens.total)} tokens`),
+    h(
+      "p",
+      { class: "sub" },
+      money(batch.cost_usd),
+      batch.cost_unknown_attempts
+        ? h(
+            "span",
+            { class: "unknown", title: "Attempts whose cost cannot be known, and is not counted" },
+            ` + ${compact(batch.cost_unknown_attempts)} unknown`,
+          )
+        : null,
+    ),
+  );
 }
 
 function times(batch) {
   const { text, at, title } = timing(batch);
-  return h("div", {}, when(batch.created_at),
-    h("p", { class: "sub" }, isFinal(batch) ? ["ended ", when(at)] : h("span", { title }, text)));
+  return h(
+    "div",
+    {},
+    when(batch.created_at),
+    h("p", { class: "sub" }, isFinal(batch) ? ["ended ", when(at)] : h("span", { title }, text)),
+  );
 }

@@ -17,7 +17,16 @@ export function filesView({ main, signal }) {
   const said = outcome();
   const place = h("div", {}, loading());
   const list = new FileList(place, said, signal);
-  const purpose = choice("purpose", [["", "All"], ["batch", "Input files"], ["batch_output", "Result files"]], "", (value) => list.load(value));
+  const purpose = choice(
+    "purpose",
+    [
+      ["", "All"],
+      ["batch", "Input files"],
+      ["batch_output", "Result files"],
+    ],
+    "",
+    (value) => list.load(value),
+  );
   show(main, h("div", { class: "head" }, h("h1", {}, "Files"), field("Kind", purpose)), said.place, place);
   list.load("");
 }
@@ -34,13 +43,20 @@ class FileList {
       if (!after) this.begin(purpose);
       this.add(page, purpose);
     } catch (error) {
-      if (error.name !== "AbortError") show(this.place, problem(error, () => this.load(purpose)));
+      if (error.name !== "AbortError")
+        show(
+          this.place,
+          problem(error, () => this.load(purpose)),
+        );
     }
   }
 
   begin() {
     this.columns = [
-      { head: "File", cell: (file) => h("div", {}, h("span", {}, file.filename), h("p", { class: "sub mono" }, file.id)) },
+      {
+        head: "File",
+        cell: (file) => h("div", {}, h("span", {}, file.filename), h("p", { class: "sub mono" }, file.id)),
+      },
       { head: "Kind", cell: (file) => PURPOSE[file.purpose] ?? file.purpose },
       { head: "Size", number: true, cell: (file) => bytes(file.bytes) },
       { head: "Made", cell: (file) => when(file.created_at) },
@@ -55,7 +71,13 @@ class FileList {
   add({ data, has_more: hasMore, last_id: last }, purpose) {
     this.body.append(...rows(this.columns, data).children);
     if (!this.body.children.length) {
-      show(this.place, empty("No files", h("p", {}, "Input files appear here when a batch is submitted from one, result files when it has ended.")));
+      show(
+        this.place,
+        empty(
+          "No files",
+          h("p", {}, "Input files appear here when a batch is submitted from one, result files when it has ended."),
+        ),
+      );
       return;
     }
     this.more.hidden = !hasMore;
@@ -63,17 +85,46 @@ class FileList {
   }
 
   actions(file) {
-    const remove = action(h("button", { type: "button", class: "small danger", "aria-label": `Delete ${file.filename}` }, "Delete"), async () => {
-      const lines = [`${file.filename} (${bytes(file.bytes)}) will be gone, for good.`, "A batch that is being checked from it will fail; one that runs goes on."];
-      if (!(await confirm("Delete this file?", lines, "Delete the file"))) return;
-      await json("DELETE", `v1/files/${file.id}`);
-      remove.closest("tr").remove();
-      keepFocus();
-      this.said.good("The file was deleted.");
-    }, (error) => this.said.bad(error));
-    return h("div", { class: "buttons" },
-      h("a", { class: "button small", href: address(`v1/files/${file.id}/content`), download: true, "aria-label": `Download ${file.filename}` }, "Download"),
-      file.purpose === "batch" ? h("a", { class: "button small", href: link("new", { file: file.id }), "aria-label": `New batch from ${file.filename}` }, "New batch") : null,
-      remove);
+    const remove = action(
+      h("button", { type: "button", class: "small danger", "aria-label": `Delete ${file.filename}` }, "Delete"),
+      async () => {
+        const lines = [
+          `${file.filename} (${bytes(file.bytes)}) will be gone, for good.`,
+          "A batch that is being checked from it will fail; one that runs goes on.",
+        ];
+        if (!(await confirm("Delete this file?", lines, "Delete the file"))) return;
+        await json("DELETE", `v1/files/${file.id}`);
+        remove.closest("tr").remove();
+        keepFocus();
+        this.said.good("The file was deleted.");
+      },
+      (error) => this.said.bad(error),
+    );
+    return h(
+      "div",
+      { class: "buttons" },
+      h(
+        "a",
+        {
+          class: "button small",
+          href: address(`v1/files/${file.id}/content`),
+          download: true,
+          "aria-label": `Download ${file.filename}`,
+        },
+        "Download",
+      ),
+      file.purpose === "batch"
+        ? h(
+            "a",
+            {
+              class: "button small",
+              href: link("new", { file: file.id }),
+              "aria-label": `New batch from ${file.filename}`,
+            },
+            "New batch",
+          )
+        : null,
+      remove,
+    );
   }
 }

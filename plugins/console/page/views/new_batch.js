@@ -15,10 +15,19 @@ const ENDPOINTS = [CHAT, "/v1/embeddings", "/v1/responses"];
 export function newBatchView({ main, query, account, signal }) {
   setTitle("New batch");
   const given = query.get("file");
-  const head = [h("a", { class: "back", href: link("batches") }, "← All batches"), h("div", { class: "head" }, h("h1", {}, "New batch"))];
+  const head = [
+    h("a", { class: "back", href: link("batches") }, "← All batches"),
+    h("div", { class: "head" }, h("h1", {}, "New batch")),
+  ];
   if (!account.can_create_batches || !account.batches_enabled) {
-    const why = account.batches_enabled ? "Your account may not create batches" : "Batches are switched off on this server";
-    return show(main, head, empty(why, h("p", {}, "What you have submitted before goes on, and its results can be read.")));
+    const why = account.batches_enabled
+      ? "Your account may not create batches"
+      : "Batches are switched off on this server";
+    return show(
+      main,
+      head,
+      empty(why, h("p", {}, "What you have submitted before goes on, and its results can be read.")),
+    );
   }
   const form = given ? new UploadedForm(given, account, signal) : new FileForm(account, signal);
   return show(main, head, form.place);
@@ -29,12 +38,19 @@ class Form {
   constructor(account, signal) {
     Object.assign(this, { account, signal });
     this.said = outcome();
-    this.endpoint = choice("endpoint", ENDPOINTS.map((path) => [path, path]), CHAT);
+    this.endpoint = choice(
+      "endpoint",
+      ENDPOINTS.map((path) => [path, path]),
+      CHAT,
+    );
     this.description = h("input", { id: "description", maxlength: "512", autocomplete: "off" });
     this.send = h("button", { type: "submit", class: "primary" }, "Submit the batch");
-    this.fields = h("div", { class: "columns" },
+    this.fields = h(
+      "div",
+      { class: "columns" },
       field("Endpoint", this.endpoint, "Where each request would go if you sent it yourself."),
-      field("Description", this.description, "Optional. It is kept as metadata, and shown in the list."));
+      field("Description", this.description, "Optional. It is kept as metadata, and shown in the list."),
+    );
   }
 
   metadata() {
@@ -44,9 +60,16 @@ class Form {
 
   /** Create the batch from an uploaded file, and go to it. */
   async create(file) {
-    const batch = await post("v1/batches", {
-      input_file_id: file, endpoint: this.endpoint.value, completion_window: "24h", metadata: this.metadata(),
-    }, { signal: this.signal, headers: { "Idempotency-Key": newKey() } });
+    const batch = await post(
+      "v1/batches",
+      {
+        input_file_id: file,
+        endpoint: this.endpoint.value,
+        completion_window: "24h",
+        metadata: this.metadata(),
+      },
+      { signal: this.signal, headers: { "Idempotency-Key": newKey() } },
+    );
     this.open(batch);
   }
 
@@ -59,8 +82,14 @@ class Form {
 class UploadedForm extends Form {
   constructor(file, account, signal) {
     super(account, signal);
-    this.place = h("form", { class: "panel stack", onsubmit: (event) => this.submit(event, file) },
-      h("p", {}, "From the uploaded file ", h("span", { class: "mono" }, file), "."), this.fields, this.said.place, h("div", { class: "buttons" }, this.send));
+    this.place = h(
+      "form",
+      { class: "panel stack", onsubmit: (event) => this.submit(event, file) },
+      h("p", {}, "From the uploaded file ", h("span", { class: "mono" }, file), "."),
+      this.fields,
+      this.said.place,
+      h("div", { class: "buttons" }, this.send),
+    );
   }
 
   async submit(event, file) {
@@ -80,29 +109,71 @@ class FileForm extends Form {
   constructor(account, signal) {
     super(account, signal);
     this.asFile = account.extensions.includes("files");
-    this.input = h("input", { type: "file", id: "file", class: "unseen", tabindex: "-1", "aria-label": "JSONL file", accept: ".jsonl,.ndjson,.json,.txt", onchange: () => this.choose(this.input.files[0]) });
+    this.input = h("input", {
+      type: "file",
+      id: "file",
+      class: "unseen",
+      tabindex: "-1",
+      "aria-label": "JSONL file",
+      accept: ".jsonl,.ndjson,.json,.txt",
+      onchange: () => this.choose(this.input.files[0]),
+    });
     this.drop = this.dropZone();
     this.found = h("div");
     this.sending = h("div", { "aria-live": "off" });
     this.stop = h("button", { type: "button", hidden: true, onclick: () => this.upload?.abort() }, "Stop");
-    this.rest = h("div", { class: "panel stack", hidden: true }, this.found, this.fields, this.sending, h("div", { class: "buttons" }, this.send, this.stop));
-    this.place = h("form", { class: "stack", onsubmit: (event) => this.submit(event) }, this.drop, this.said.place, this.rest);
+    this.rest = h(
+      "div",
+      { class: "panel stack", hidden: true },
+      this.found,
+      this.fields,
+      this.sending,
+      h("div", { class: "buttons" }, this.send, this.stop),
+    );
+    this.place = h(
+      "form",
+      { class: "stack", onsubmit: (event) => this.submit(event) },
+      this.drop,
+      this.said.place,
+      this.rest,
+    );
     // A file that is dropped beside the zone would be opened in place of the page.
-    for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => event.preventDefault(), { signal });
+    for (const name of ["dragover", "drop"])
+      window.addEventListener(name, (event) => event.preventDefault(), { signal });
   }
 
   dropZone() {
     const over = (is) => (event) => (event.preventDefault(), zone.classList.toggle("over", is));
-    const zone = h("div", {
-      class: "drop", ondragover: over(true), ondragleave: over(false),
-      ondrop: (event) => (over(false)(event), this.choose(event.dataTransfer.files[0])),
-    },
-    h("p", {}, "Drop a JSONL file here, one request a line, or"), this.input,
-    h("button", { type: "button", class: "primary", onclick: () => this.input.click() }, "Choose a file"),
-    h("p", { class: "hint" }, `Up to ${number(this.account.limits.max_requests)} requests and ${bytes(this.account.limits.max_body_bytes)}. `,
-      this.asFile ? "The file stays under Files." : "File batches are switched off here, so its requests are sent in one call."),
-    h("details", { class: "example" }, h("summary", {}, "What a line looks like"),
-      h("pre", {}, '{"custom_id": "q-1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "my-model", "messages": [{"role": "user", "content": "Hello"}]}}')));
+    const zone = h(
+      "div",
+      {
+        class: "drop",
+        ondragover: over(true),
+        ondragleave: over(false),
+        ondrop: (event) => (over(false)(event), this.choose(event.dataTransfer.files[0])),
+      },
+      h("p", {}, "Drop a JSONL file here, one request a line, or"),
+      this.input,
+      h("button", { type: "button", class: "primary", onclick: () => this.input.click() }, "Choose a file"),
+      h(
+        "p",
+        { class: "hint" },
+        `Up to ${number(this.account.limits.max_requests)} requests and ${bytes(this.account.limits.max_body_bytes)}. `,
+        this.asFile
+          ? "The file stays under Files."
+          : "File batches are switched off here, so its requests are sent in one call.",
+      ),
+      h(
+        "details",
+        { class: "example" },
+        h("summary", {}, "What a line looks like"),
+        h(
+          "pre",
+          {},
+          '{"custom_id": "q-1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "my-model", "messages": [{"role": "user", "content": "Hello"}]}}',
+        ),
+      ),
+    );
     return zone;
   }
 
@@ -114,7 +185,10 @@ class FileForm extends Form {
     Object.assign(this, { file });
     this.said.clear();
     this.rest.hidden = false;
-    if (file.size > this.account.limits.max_body_bytes) this.said.bad(new Error(`The file has ${bytes(file.size)}; ${bytes(this.account.limits.max_body_bytes)} is the most.`));
+    if (file.size > this.account.limits.max_body_bytes)
+      this.said.bad(
+        new Error(`The file has ${bytes(file.size)}; ${bytes(this.account.limits.max_body_bytes)} is the most.`),
+      );
     await look(file, (found) => this.tell(found), this.looking.signal);
   }
 
@@ -122,7 +196,10 @@ class FileForm extends Form {
     const url = [...found.urls.keys()].find((path) => ENDPOINTS.includes(path));
     if (url && found.done) this.endpoint.value = url;
     this.found = swap(this.found, inFile(this.file, found));
-    if (found.done) announce(`${count(found.requests, "request")}, ${found.problems.length ? count(found.problems.length + found.more, "problem") : "no problems seen"}`);
+    if (found.done)
+      announce(
+        `${count(found.requests, "request")}, ${found.problems.length ? count(found.problems.length + found.more, "problem") : "no problems seen"}`,
+      );
   }
 
   async submit(event) {
@@ -148,7 +225,10 @@ class FileForm extends Form {
     const form = new FormData();
     form.append("purpose", "batch");
     form.append("file", this.file);
-    const file = await upload("v1/files", form, { onprogress: (share) => this.progress(share), signal: this.upload.signal });
+    const file = await upload("v1/files", form, {
+      onprogress: (share) => this.progress(share),
+      signal: this.upload.signal,
+    });
     this.stop.hidden = true;
     try {
       await this.create(file.id);
@@ -163,29 +243,76 @@ class FileForm extends Form {
     const lines = (await this.file.text()).split("\n").filter((line) => line.trim());
     const metadata = this.metadata();
     const body = `{"requests":[${lines.join(",")}]${metadata ? `,"metadata":${JSON.stringify(metadata)}` : ""}}`;
-    this.open(await upload("v1/batches", body, { type: "application/json", onprogress: (share) => this.progress(share), signal: this.upload.signal }));
+    this.open(
+      await upload("v1/batches", body, {
+        type: "application/json",
+        onprogress: (share) => this.progress(share),
+        signal: this.upload.signal,
+      }),
+    );
   }
 
   progress(share) {
-    show(this.sending, h("p", {}, share < 1 ? `Sending: ${percent(share)}` : "Sent; the server is storing it…"), bar(share, `${percent(share)} sent`, "large"));
+    show(
+      this.sending,
+      h("p", {}, share < 1 ? `Sending: ${percent(share)}` : "Sent; the server is storing it…"),
+      bar(share, `${percent(share)} sent`, "large"),
+    );
   }
 }
 
 function inFile(file, found) {
   const models = [...found.models].sort(([, a], [, b]) => b - a);
-  return h("div", { class: "stack" }, h("h2", {}, file.name),
+  return h(
+    "div",
+    { class: "stack" },
+    h("h2", {}, file.name),
     facts([
       ["Size", bytes(file.size)],
       ["Requests", found.done ? number(found.requests) : `${number(found.requests)} so far (${percent(found.share)})`],
-      ["Models", models.length ? models.slice(0, 5).map(([name, amount]) => `${name} (${number(amount)})`).join(", ") : "–"],
+      [
+        "Models",
+        models.length
+          ? models
+              .slice(0, 5)
+              .map(([name, amount]) => `${name} (${number(amount)})`)
+              .join(", ")
+          : "–",
+      ],
     ]),
-    found.problems.length ? problems(found) : found.done ? h("p", { class: "notice good" }, "No problems seen. The server checks every request once more.") : null);
+    found.problems.length
+      ? problems(found)
+      : found.done
+        ? h("p", { class: "notice good" }, "No problems seen. The server checks every request once more.")
+        : null,
+  );
 }
 
 function problems(found) {
-  return h("div", { class: "stack" },
-    h("p", { class: "notice warn" }, `${count(found.problems.length + found.more, "problem")} seen. A file with problems is refused as a whole.`),
-    h("ol", { class: "problems" }, found.problems.slice(0, 20).map(({ line, message }) =>
-      h("li", {}, h("span", { class: "line" }, line === null ? "Whole file" : `Line ${number(line)}`), h("span", {}, message)))),
-    found.problems.length + found.more > 20 ? h("p", { class: "hint" }, `and ${number(found.problems.length + found.more - 20)} more`) : null);
+  return h(
+    "div",
+    { class: "stack" },
+    h(
+      "p",
+      { class: "notice warn" },
+      `${count(found.problems.length + found.more, "problem")} seen. A file with problems is refused as a whole.`,
+    ),
+    h(
+      "ol",
+      { class: "problems" },
+      found.problems
+        .slice(0, 20)
+        .map(({ line, message }) =>
+          h(
+            "li",
+            {},
+            h("span", { class: "line" }, line === null ? "Whole file" : `Line ${number(line)}`),
+            h("span", {}, message),
+          ),
+        ),
+    ),
+    found.problems.length + found.more > 20
+      ? h("p", { class: "hint" }, `and ${number(found.problems.length + found.more - 20)} more`)
+      : null,
+  );
 }

@@ -26,8 +26,17 @@ export function operatorView({ main, parts, query, account, signal }) {
   const tab = parts[1] ?? "models";
   const [, title, panel] = TABS.find(([name]) => name === tab) ?? TABS[0];
   setTitle(`${title} · Operator`);
-  const tabs = h("nav", { "aria-label": "Operator" }, h("ul", { class: "tabs" },
-    TABS.map(([name, text]) => h("li", {}, h("a", { href: link(`operator/${name}`), "aria-current": name === tab ? "page" : null }, text)))));
+  const tabs = h(
+    "nav",
+    { "aria-label": "Operator" },
+    h(
+      "ul",
+      { class: "tabs" },
+      TABS.map(([name, text]) =>
+        h("li", {}, h("a", { href: link(`operator/${name}`), "aria-current": name === tab ? "page" : null }, text)),
+      ),
+    ),
+  );
   const place = h("div");
   show(main, h("div", { class: "head" }, h("h1", {}, "Operator")), tabs, place);
   if (tab === "accounts" && parts[2]) return new AccountPanel(place, parts[2], account, signal).load();

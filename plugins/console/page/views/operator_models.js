@@ -23,7 +23,13 @@ export function modelsPanel({ place, signal }) {
     show: ({ data, daemon }) => {
       if (!known.size) show(list);
       if (!data.length) return show(list, empty("The configuration has no models"));
-      keep(list, known, data, (model) => model.id, (model) => card(model, said));
+      keep(
+        list,
+        known,
+        data,
+        (model) => model.id,
+        (model) => card(model, said),
+      );
       return show(who, `Rates and servers are as the daemon ${daemon.name} sees them.`);
     },
     fail: (error) => (known.clear(), show(list, problem(error)), true),
@@ -31,21 +37,37 @@ export function modelsPanel({ place, signal }) {
 }
 
 function card(model, said) {
-  return h("section", { class: "panel stack", "aria-label": model.id },
-    h("div", { class: "head" }, h("h2", {}, model.id, model.aliases.length ? h("span", { class: "muted" }, ` (${model.aliases.join(", ")})`) : null), drain(model, said)),
+  return h(
+    "section",
+    { class: "panel stack", "aria-label": model.id },
+    h(
+      "div",
+      { class: "head" },
+      h(
+        "h2",
+        {},
+        model.id,
+        model.aliases.length ? h("span", { class: "muted" }, ` (${model.aliases.join(", ")})`) : null,
+      ),
+      drain(model, said),
+    ),
     model.drained ? h("p", { class: "notice warn" }, drained(model.drained)) : null,
     h("div", { class: "columns" }, load(model), rates(model)),
-    table(`Servers of ${model.id}`, SERVERS, rows(SERVERS, model.here.upstreams), { hiddenCaption: true }));
+    table(`Servers of ${model.id}`, SERVERS, rows(SERVERS, model.here.upstreams), { hiddenCaption: true }),
+  );
 }
 
-const drained = ({ by, since }) => (by === "operator"
-  ? `Out of service since ${ago(since)}: nothing new is taken, what is queued waits.`
-  : "Out of service by the configuration: nothing new is taken, what is queued waits.");
+const drained = ({ by, since }) =>
+  by === "operator"
+    ? `Out of service since ${ago(since)}: nothing new is taken, what is queued waits.`
+    : "Out of service by the configuration: nothing new is taken, what is queued waits.";
 
 function load(model) {
   const { batch, interactive, capacity, concurrency, reserve } = model;
   const all = batch.running + interactive.running;
-  return h("div", { class: "stack" },
+  return h(
+    "div",
+    { class: "stack" },
     meter("Batch requests at once", batch.running, concurrency),
     capacity === null ? null : meter("All requests at once", all, capacity),
     facts([
@@ -53,13 +75,23 @@ function load(model) {
       ["Queued", number(batch.queued)],
       ["Oldest in the queue", batch.oldest_queued_at ? ago(batch.oldest_queued_at) : null],
       ["Kept free", reserve ? number(reserve) : null],
-    ]));
+    ]),
+  );
 }
 
 function meter(text, amount, most) {
   const share = most ? amount / most : 0;
-  return h("div", {}, h("p", { class: "told" }, h("span", {}, text), h("span", { class: "muted" }, `${number(amount)} of ${number(most)}`)),
-    bar(share, `${text}: ${number(amount)} of ${number(most)}`, share > 1 ? "warn" : ""));
+  return h(
+    "div",
+    {},
+    h(
+      "p",
+      { class: "told" },
+      h("span", {}, text),
+      h("span", { class: "muted" }, `${number(amount)} of ${number(most)}`),
+    ),
+    bar(share, `${text}: ${number(amount)} of ${number(most)}`, share > 1 ? "warn" : ""),
+  );
 }
 
 function rates(model) {
@@ -76,15 +108,40 @@ function rates(model) {
 }
 
 const SERVERS = [
-  { head: "Server", cell: (server) => h("div", {}, h("span", { class: "mono" }, server.url), h("p", { class: "sub" }, `${server.model} · ${server.protocol}`)) },
-  { head: "State", cell: (server) => h("div", {}, badge(server.state), server.retry_in_s ? h("p", { class: "sub" }, `again in ${span(server.retry_in_s)}`) : null) },
-  { head: "In flight", number: true, cell: (server) => `${number(server.in_flight)} of ${number(server.max_connections)}` },
+  {
+    head: "Server",
+    cell: (server) =>
+      h(
+        "div",
+        {},
+        h("span", { class: "mono" }, server.url),
+        h("p", { class: "sub" }, `${server.model} · ${server.protocol}`),
+      ),
+  },
+  {
+    head: "State",
+    cell: (server) =>
+      h(
+        "div",
+        {},
+        badge(server.state),
+        server.retry_in_s ? h("p", { class: "sub" }, `again in ${span(server.retry_in_s)}`) : null,
+      ),
+  },
+  {
+    head: "In flight",
+    number: true,
+    cell: (server) => `${number(server.in_flight)} of ${number(server.max_connections)}`,
+  },
   { head: "Weight", number: true, cell: (server) => number(server.weight) },
   { head: "Paced to", cell: (server) => paced(server) },
 ];
 
 function paced({ requests_per_minute: requests, tokens_per_minute: tokens }) {
-  const bounds = [requests ? `${compact(requests)} requests/min` : null, tokens ? `${compact(tokens)} tokens/min` : null].filter(Boolean);
+  const bounds = [
+    requests ? `${compact(requests)} requests/min` : null,
+    tokens ? `${compact(tokens)} tokens/min` : null,
+  ].filter(Boolean);
   return bounds.length ? bounds.join(", ") : "–";
 }
 
@@ -93,15 +150,26 @@ function drain(model, said) {
   const failed = (error) => said.bad(error);
   if (model.drained?.by === "configuration") return badge("paused");
   if (model.drained) {
-    return action(h("button", { type: "button", class: "small primary" }, "Put back"), async () => {
-      await json("DELETE", path);
-      said.good(`${model.id} is back in service.`);
-    }, failed);
+    return action(
+      h("button", { type: "button", class: "small primary" }, "Put back"),
+      async () => {
+        await json("DELETE", path);
+        said.good(`${model.id} is back in service.`);
+      },
+      failed,
+    );
   }
-  return action(h("button", { type: "button", class: "small", "aria-label": `Drain ${model.id}` }, "Drain"), async () => {
-    const lines = ["On every daemon, new requests for it are refused, batched and interactive.", "What is queued waits; what runs ends. It holds until you put it back."];
-    if (!(await confirm(`Take ${model.id} out of service?`, lines, "Drain it"))) return;
-    await json("POST", path);
-    said.good(`${model.id} is being drained.`);
-  }, failed);
+  return action(
+    h("button", { type: "button", class: "small", "aria-label": `Drain ${model.id}` }, "Drain"),
+    async () => {
+      const lines = [
+        "On every daemon, new requests for it are refused, batched and interactive.",
+        "What is queued waits; what runs ends. It holds until you put it back.",
+      ];
+      if (!(await confirm(`Take ${model.id} out of service?`, lines, "Drain it"))) return;
+      await json("POST", path);
+      said.good(`${model.id} is being drained.`);
+    },
+    failed,
+  );
 }

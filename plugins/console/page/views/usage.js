@@ -23,9 +23,14 @@ export function usageView({ main, signal }) {
 
 function today(usage) {
   const { today: sums } = usage;
-  return h("section", { class: "panel stack" }, h("h2", {}, "Today"), quota(usage.quota),
+  return h(
+    "section",
+    { class: "panel stack" },
+    h("h2", {}, "Today"),
+    quota(usage.quota),
     facts(totals(sums)),
-    sums.models.length ? models(sums) : h("p", { class: "muted" }, "Nothing was spent today (UTC)."));
+    sums.models.length ? models(sums) : h("p", { class: "muted" }, "Nothing was spent today (UTC)."),
+  );
 }
 
 /** Sums as facts. */
@@ -43,17 +48,31 @@ function quota({ limit_usd: limit, used_usd: used, remaining_usd: remaining, res
   if (limit === null) return h("p", { class: "muted" }, "There is no daily quota for your account.");
   const share = limit ? used / limit : 1;
   const text = `${money(used)} of ${money(limit)} (${percent(Math.min(share, 9.99))})`;
-  return h("div", {},
+  return h(
+    "div",
+    {},
     bar(share, `Daily quota: ${text} used`, `large ${share >= 1 ? "bad" : share >= 0.8 ? "warn" : ""}`),
-    h("p", { class: "told" }, h("span", {}, text),
-      h("span", { class: "muted" }, `${remaining > 0 ? `${money(remaining)} left` : "used up"}; it renews ${ago(resets)}, at 00:00 UTC`)));
+    h(
+      "p",
+      { class: "told" },
+      h("span", {}, text),
+      h(
+        "span",
+        { class: "muted" },
+        `${remaining > 0 ? `${money(remaining)} left` : "used up"}; it renews ${ago(resets)}, at 00:00 UTC`,
+      ),
+    ),
+  );
 }
 
 function models(sums) {
   const most = Math.max(...sums.models.map((model) => model.cost_usd), 1e-12);
   const columns = [
     { head: "Model", cell: ({ model }) => model },
-    { head: "Share of the cost", cell: (model) => bar(model.cost_usd / most, `${money(model.cost_usd)} for ${model.model}`) },
+    {
+      head: "Share of the cost",
+      cell: (model) => bar(model.cost_usd / most, `${money(model.cost_usd)} for ${model.model}`),
+    },
     ...sumColumns(),
   ];
   return table("By model", columns, rows(columns, sums.models));
@@ -78,6 +97,12 @@ export function days(usage) {
     { head: "Compared", cell: (sums) => bar(sums.cost_usd / most, money(sums.cost_usd)) },
     ...sumColumns(),
   ];
-  return h("section", { class: "panel" }, h("h2", {}, `The last ${usage.days.length} days`),
-    spent ? table("Days, today first", columns, rows(columns, usage.days), { hiddenCaption: true, kind: "dense days" }) : empty("Nothing was spent in these days"));
+  return h(
+    "section",
+    { class: "panel" },
+    h("h2", {}, `The last ${usage.days.length} days`),
+    spent
+      ? table("Days, today first", columns, rows(columns, usage.days), { hiddenCaption: true, kind: "dense days" })
+      : empty("Nothing was spent in these days"),
+  );
 }
