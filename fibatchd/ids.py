@@ -4,6 +4,7 @@ Lists are ordered by id and cursors are compared as text, so an id made later mu
 and when the clock steps back.
 """
 
+import os
 import re
 import secrets
 import threading
@@ -21,8 +22,10 @@ def new_id(prefix: str) -> str:
     global _last  # one sequence for the whole process is the point of it
     with _lock:
         milliseconds = time.time_ns() // 1_000_000
-        fresh = (milliseconds << _COUNTER_BITS) | secrets.randbits(_COUNTER_BITS - 1)
-        _last = fresh if fresh >> _COUNTER_BITS > _last >> _COUNTER_BITS else _last + 1 + secrets.randbits(16)
+        if milliseconds > _last >> _COUNTER_BITS:
+            _last = (milliseconds << _COUNTER_BITS) | secrets.randbits(_COUNTER_BITS - 1)
+        else:
+            _last += 1 + int.from_bytes(os.urandom(2))
         value = _last
     timestamp = value >> _COUNTER_BITS
     rand_a = (value >> 62) & 0xFFF

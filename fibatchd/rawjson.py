@@ -161,13 +161,14 @@ def duplicate_member(text: bytes, members: dict[str, Raw]) -> str | None:
     return None
 
 
-def replace_member(text: bytes, name: str, value: bytes) -> bytes:
+def replace_member(text: bytes, name: str, value: bytes, members: dict[str, Raw] | None = None) -> bytes:
     """Return the object `text` with the value of its top-level member `name` replaced; every other byte stays.
 
-    `text` is an object that `read_object` passes, `value` is JSON, and `name` consists of a-z and `_`. If the member occurs
-    more than once, each is replaced. Raises KeyError if it does not occur.
+    `text` is an object that `read_object` passes, `value` is JSON, and `name` consists of a-z and `_`. `members` are those of
+    `text`, where they are known already. If the member occurs more than once, each is replaced. Raises KeyError if it does
+    not occur.
     """
-    span = _only_span(text, name)
+    span = _only_span(text, name, members)
     if span is not None:
         return text[: span[0]] + value + text[span[1] :]
     pieces = []
@@ -325,7 +326,7 @@ def _known_members(text: bytes, names: frozenset[str]) -> Iterator[tuple[str, Ra
             raise UnknownMember(name)
 
 
-def _only_span(text: bytes, name: str) -> tuple[int, int] | None:
+def _only_span(text: bytes, name: str, members: dict[str, Raw] | None) -> tuple[int, int] | None:
     """Return where the value of the member `name` stands, if that can be told without reading all of the text.
 
     If the quoted name stands in the text once, no letter is written as an escape, and the object has the member, then this
@@ -335,7 +336,7 @@ def _only_span(text: bytes, name: str) -> tuple[int, int] | None:
     at = text.find(quoted)
     if at < 0 or text.find(quoted, at + 1) >= 0 or _ESCAPED_LETTER.search(text):
         return None
-    value = split_object(text).get(name)
+    value = (split_object(text) if members is None else members).get(name)
     colon = _COLON.match(text, at + len(quoted))
     if value is None or colon is None:
         return None

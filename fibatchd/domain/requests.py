@@ -1,7 +1,12 @@
-"""A batch's requests: as they come in, as they are claimed to run, as they end, as they are read."""
+"""A batch's requests: as they come in, as they are claimed to run, as they end, as they are read.
+
+What is made for each attempt is a `Struct`, which is made in a fifth of a frozen dataclass' time.
+"""
 
 import re
 from dataclasses import dataclass
+
+from msgspec import Struct
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -39,8 +44,7 @@ class Submitted:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Claimed:
+class Claimed(Struct, frozen=True, eq=False):
     """One request taken to run: its attempt is counted already. `lease` is the id of the daemon that took it, `lane` the
     (batch, model) row it was taken from; `options` are the batch's, as JSON text; `tier` is the account's at that time."""
 
@@ -58,8 +62,7 @@ class Claimed:
     tier: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens of one answer. `cached_tokens` are part of `input_tokens`, `reasoning_tokens` of `output_tokens`."""
 
     input_tokens: int = 0
@@ -68,8 +71,7 @@ class Usage:
     reasoning_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How one attempt ended.
 
     `answer` is a success's (status code, body). Otherwise `failure` says what went wrong; with `retry_in`

@@ -71,7 +71,7 @@ class ChatCompletions(Endpoint):
 
     def call(self, body: bytes, route: Route, options: Options, *, stream: bool = False) -> Call:
         """Send the client's own bytes, with the upstream's name for the model; a stream's usage is asked for."""
-        sent = rawjson.replace_member(body, "model", msgspec.json.encode(route.upstream.model))
+        sent = _for_model(body, rawjson.split_object(body), route.upstream.model)
         if not stream:
             return Call(self.path, sent)
         given = rawjson.split_object(sent).get("stream_options")
@@ -89,7 +89,7 @@ class ChatCompletions(Endpoint):
         if choices is None or memoryview(choices)[0] != ord("["):
             raise BrokenReply("no choices")
         if "model" in members:
-            body = rawjson.replace_member(body, "model", msgspec.json.encode(route.model.id))
+            body = _for_model(body, members, route.model.id)
         return Reply(body, read_usage(members.get("usage")))
 
     def usage_of(self, answer: bytes) -> Usage | None:
@@ -150,6 +150,12 @@ class ChatStream(StreamEditor):
             return event
         renamed = rawjson.replace_member(data, "model", self._model)
         return event.replace(data, renamed, 1) if data in event else b"data: " + rawjson.jsonl_line(renamed) + b"\n\n"
+
+
+def _for_model(text: bytes, members: dict[str, msgspec.Raw], model: str) -> bytes:
+    """Return a text with another name for the model, often the one that it has."""
+    name = msgspec.json.encode(model)
+    return text if bytes(members["model"]) == name else rawjson.replace_member(text, "model", name, members)
 
 
 def _with_member(text: bytes, name: str, value: bytes) -> bytes:

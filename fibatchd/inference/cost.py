@@ -14,7 +14,7 @@ def believable(usage: Usage | None) -> Usage | None:
     if usage is None:
         return None
     counts = (usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.reasoning_tokens)
-    return usage if all(0 <= count <= MOST_TOKENS for count in counts) else None
+    return usage if min(counts) >= 0 and max(counts) <= MOST_TOKENS else None
 
 
 def cost_of(price: Price | None, usage: Usage | None) -> int | None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from fibatchd.config import Model, Upstream
 from fibatchd.domain.requests import Usage
 from fibatchd.errors import FibatchdError
@@ -39,16 +41,14 @@ class BrokenReply(FibatchdError):
     """The upstream answered 200 with what is no answer of its API. Raised by `Endpoint.reply` and translators."""
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """Where an attempt goes: a model, and one of its upstreams."""
 
     model: Model
     upstream: Upstream
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """What is sent to an upstream: a path below its URL, a body, headers beside the usual ones. `memo` is the
     endpoint's own note of what it needs to translate the answer back."""
 
@@ -58,8 +58,7 @@ class Call:
     memo: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """A success as the client gets it. `usage` is None where the upstream gave none."""
 
     body: bytes

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeVar, TypeVarTuple
 
 import trio
+from msgspec import Struct
 
 from fibatchd import rawjson
 from fibatchd.config import Model
@@ -37,8 +38,7 @@ LARGE_BYTES = 128 * 1024
 """A larger body is worked on in a thread: to parse megabytes of floats would hold the loop for tenths of a second."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """How an attempt ended: with an `answer` (status, body) or a `failure`.
 
     retry        whether it may pass
@@ -99,7 +99,7 @@ class Executor:
         self.fleet = fleet
         self.retry_after_cap_s = retry_after_cap_s
 
-    def members(self, model: Model, endpoint: Endpoint) -> Sequence[Member]:
+    def members(self, model: Model, endpoint: Endpoint) -> list[Member]:
         """Return the model's upstreams that can serve the endpoint."""
         return [member for member in self.fleet.of(model.id) if endpoint.carries(model, member.upstream)]
 
@@ -108,9 +108,9 @@ class Executor:
     ) -> Attempt:
         """Run a request once, on the first upstream that can be reached, and return how it ended. Never raises but
         trio.Cancelled: then the answer, and its cost, are lost."""
-        able = list(self.members(model, endpoint))
+        able = self.members(model, endpoint)
         left, refusal = able.copy(), None
-        while (member := self._next(left)) is not None:
+        while (member := _next(left)) is not None:
             route = Route(model, member.upstream)
             left.remove(member)
             try:
@@ -169,9 +169,9 @@ class Executor:
 
         Leaving the block stops the upstream's work.
         """
-        able = list(self.members(model, endpoint))
+        able = self.members(model, endpoint)
         left, refusal = able.copy(), None
-        while (member := self._next(left)) is not None:
+        while (member := _next(left)) is not None:
             route = Route(model, member.upstream)
             left.remove(member)
             try:
@@ -212,11 +212,6 @@ class Executor:
                 raise
             yield _broken(visit, error)
 
-    def _next(self, members: list[Member]) -> Member | None:
-        by_replica = {id(member.replica): member for member in members}
-        chosen = choose([member.replica for member in members], trio.current_time())
-        return by_replica[id(chosen)] if chosen is not None else None
-
     def _nobody(self, able: Sequence[Member], refusal: Refused | None) -> Attempt:
         """Say why no upstream may be tried now: none can carry the request; or those that are able to are all out, or all
         want to be left alone for a while."""
@@ -228,6 +223,11 @@ class Executor:
         wait = max(0.0, min(replica.ready_at() for replica in replicas) - trio.current_time())
         text = "The model's server is limiting requests"
         return Attempt(failure=Failure(outcome.RATE_LIMITED, text, 429), retry=True, retry_after=wait, sent=False)
+
+
+def _next(members: list[Member]) -> Member | None:
+    chosen = choose([member.replica for member in members], trio.current_time())
+    return next((member for member in members if member.replica is chosen), None)
 
 
 def _path(call: Call, member: Member) -> str:

@@ -4,10 +4,9 @@ An attempt hands its outcome over and is done, so its place at the upstream is f
 request is still running for every reader, and a crash loses the answer, not the request.
 """
 
-from dataclasses import replace
-
 import structlog
 import trio
+from msgspec.structs import replace
 
 from fibatchd.context import Context
 from fibatchd.domain.requests import Claimed, Failure, Outcome

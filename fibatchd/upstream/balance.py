@@ -129,8 +129,8 @@ def choose(replicas: Collection[Replica], now: float) -> Replica | None:
     A replica that is to be probed is tried before the others get more: else it would stay out while they cope.
     """
     ready = [replica for replica in replicas if replica.ready_at() <= now]
-    if not ready:
-        return None
+    if len(ready) < 2:
+        return ready[0] if ready else None
     return min(ready, key=lambda r: (not r.out, (r.in_flight + 1) / r.upstream.weight))
 
 

@@ -1,9 +1,8 @@
 """What came of an attempt: accepted once, by its lease; counted in the batch, its lanes and its owner's books."""
 
-from dataclasses import replace
-
 import pytest
 from ledger import balanced
+from msgspec.structs import replace
 from scenario import (
     ANSWER,
     COST,

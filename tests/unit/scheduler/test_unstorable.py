@@ -1,8 +1,7 @@
 """An outcome that the store never takes fails its own request, and holds up nothing else."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 CONFIG = """
 [[models]]
