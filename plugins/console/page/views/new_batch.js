@@ -45,10 +45,11 @@ class Form {
     );
     this.description = h("input", { id: "description", maxlength: "512", autocomplete: "off" });
     this.send = h("button", { type: "submit", class: "primary" }, "Submit the batch");
+    this.asFile = account.extensions.includes("files");
     this.fields = h(
       "div",
       { class: "columns" },
-      field("Endpoint", this.endpoint, "Where each request would go if you sent it yourself."),
+      this.asFile && field("Endpoint", this.endpoint, "Where each request would go if you sent it yourself."),
       field("Description", this.description, "Optional. It is kept as metadata, and shown in the list."),
     );
   }
@@ -108,7 +109,6 @@ class UploadedForm extends Form {
 class FileForm extends Form {
   constructor(account, signal) {
     super(account, signal);
-    this.asFile = account.extensions.includes("files");
     this.input = h("input", {
       type: "file",
       id: "file",
@@ -240,7 +240,7 @@ class FileForm extends Form {
 
   /** The lines as they are become the elements of `requests`. */
   async sendInline() {
-    const lines = (await this.file.text()).split("\n").filter((line) => line.trim());
+    const lines = (await wholeText(this.file)).split("\n").filter((line) => line.trim());
     const metadata = this.metadata();
     const body = `{"requests":[${lines.join(",")}]${metadata ? `,"metadata":${JSON.stringify(metadata)}` : ""}}`;
     this.open(
@@ -258,6 +258,15 @@ class FileForm extends Form {
       h("p", {}, share < 1 ? `Sending: ${percent(share)}` : "Sent; the server is storing it…"),
       bar(share, `${percent(share)} sent`, "large"),
     );
+  }
+}
+
+/** A file's text. What is not UTF-8 is refused: its bytes would be others by the time they are sent. */
+async function wholeText(file) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+  } catch {
+    throw new Error("The file is not UTF-8 text.");
   }
 }
 
