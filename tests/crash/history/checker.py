@@ -296,7 +296,7 @@ def unfinished_batches_are_limited(story: Story) -> Found:
             yield f"{account} had {most} unfinished batches at once"
 
 
-NOTICED_S = 0.3
+NOTICED_S = 1.0
 """The upstream sees this much later, at most, that its client has gone."""
 
 

@@ -14,6 +14,7 @@ from postgres_proxy import Proxy
 from fibatchd.errors import StoreUnavailable
 from fibatchd.store.bridge import open_bridge
 from fibatchd.store.postgres_connections import Server, open_connection
+from history import faults
 from history.faults import Fault
 from history.stand import Stand
 
@@ -29,6 +30,7 @@ class Database:
         return {
             "database killed": self.killed,
             "database restarted": self.restarted,
+            "both killed": self.both_killed,
             "database paused": self.paused,
             "no connections left": self.full,
             "database read-only": self.read_only,
@@ -54,6 +56,14 @@ class Database:
         await self._control("-m", "immediate", "stop")
         await trio.sleep(chance.uniform(0, 3))
         await self._control("restart")  # with the options it had
+
+    async def both_killed(self, stand: Stand, chance: random.Random) -> None:
+        """The daemon is killed while the database is away, and cannot start before it is back."""
+        await self._control("-m", "immediate", "stop")
+        await trio.sleep(chance.uniform(0, 2))
+        await faults.kill(stand, chance)
+        await trio.sleep(chance.uniform(0, 2))
+        await self._control("restart")
 
     async def restarted(self, _: Stand, __: random.Random) -> None:
         await self._control("-m", "fast", "restart")
