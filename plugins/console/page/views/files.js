@@ -85,46 +85,34 @@ class FileList {
   }
 
   actions(file) {
-    const remove = action(
-      h("button", { type: "button", class: "small danger", "aria-label": `Delete ${file.filename}` }, "Delete"),
-      async () => {
-        const lines = [
-          `${file.filename} (${bytes(file.bytes)}) will be gone, for good.`,
-          "A batch that is being checked from it will fail; one that runs goes on.",
-        ];
-        if (!(await confirm("Delete this file?", lines, "Delete the file"))) return;
-        await json("DELETE", `v1/files/${file.id}`);
-        remove.closest("tr").remove();
-        keepFocus();
-        this.said.good("The file was deleted.");
-      },
-      (error) => this.said.bad(error),
-    );
+    const way = (text, props) =>
+      h("a", { class: "button small", "aria-label": `${text} ${file.filename}`, ...props }, text.replace(" from", ""));
     return h(
       "div",
       { class: "buttons" },
-      h(
-        "a",
-        {
-          class: "button small",
-          href: address(`v1/files/${file.id}/content`),
-          download: true,
-          "aria-label": `Download ${file.filename}`,
-        },
-        "Download",
-      ),
-      file.purpose === "batch"
-        ? h(
-            "a",
-            {
-              class: "button small",
-              href: link("new", { file: file.id }),
-              "aria-label": `New batch from ${file.filename}`,
-            },
-            "New batch",
-          )
-        : null,
-      remove,
+      way("Download", { href: address(`v1/files/${file.id}/content`), download: true }),
+      file.purpose === "batch" ? way("New batch from", { href: link("new", { file: file.id }) }) : null,
+      this.remover(file),
     );
+  }
+
+  remover(file) {
+    const button = h(
+      "button",
+      { type: "button", class: "small danger", "aria-label": `Delete ${file.filename}` },
+      "Delete",
+    );
+    const remove = async () => {
+      const lines = [
+        `${file.filename} (${bytes(file.bytes)}) will be gone, for good.`,
+        "A batch that is being checked from it will fail; one that runs goes on.",
+      ];
+      if (!(await confirm("Delete this file?", lines, "Delete the file"))) return;
+      await json("DELETE", `v1/files/${file.id}`);
+      button.closest("tr").remove();
+      keepFocus();
+      this.said.good("The file was deleted.");
+    };
+    return action(button, remove, (error) => this.said.bad(error));
   }
 }

@@ -53,6 +53,28 @@ class WebhookPage {
   }
 
   draw(webhook) {
+    const why = webhook?.disabled_reason ?? "its endpoint asked for that";
+    show(
+      this.setting,
+      h(
+        "section",
+        { class: "panel stack" },
+        h("h2", {}, webhook ? "Address and secret" : "No webhook is set"),
+        webhook?.disabled_at
+          ? h("p", { class: "notice warn" }, `It is disabled: ${why}. Save the address to enable it again.`)
+          : null,
+        this.form(webhook),
+        webhook
+          ? facts([
+              ["Set", when(webhook.created_at, { exact: true })],
+              ["Changed", when(webhook.updated_at, { exact: true })],
+            ])
+          : null,
+      ),
+    );
+  }
+
+  form(webhook) {
     const url = h("input", {
       id: "webhook-url",
       type: "url",
@@ -62,38 +84,12 @@ class WebhookPage {
       spellcheck: "false",
       autocomplete: "off",
     });
-    const form = h(
+    const save = h("button", { type: "submit", class: "primary" }, webhook ? "Save the address" : "Set the webhook");
+    return h(
       "form",
       { class: "stack", onsubmit: (event) => (event.preventDefault(), this.set(url.value)) },
       field("Address", url, "HTTPS, and reachable from the Internet."),
-      h(
-        "div",
-        { class: "buttons" },
-        h("button", { type: "submit", class: "primary" }, webhook ? "Save the address" : "Set the webhook"),
-        webhook ? this.buttons(webhook) : null,
-      ),
-    );
-    show(
-      this.setting,
-      h(
-        "section",
-        { class: "panel stack" },
-        h("h2", {}, webhook ? "Address and secret" : "No webhook is set"),
-        webhook?.disabled_at
-          ? h(
-              "p",
-              { class: "notice warn" },
-              `It is disabled: ${webhook.disabled_reason ?? "its endpoint asked for that"}. Save the address to enable it again.`,
-            )
-          : null,
-        form,
-        webhook
-          ? facts([
-              ["Set", when(webhook.created_at, { exact: true })],
-              ["Changed", when(webhook.updated_at, { exact: true })],
-            ])
-          : null,
-      ),
+      h("div", { class: "buttons" }, save, webhook ? this.buttons(webhook) : null),
     );
   }
 
