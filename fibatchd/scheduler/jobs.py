@@ -72,8 +72,12 @@ class JobRunner:
     async def _handle(self, job: Job, token: object) -> None:
         try:
             await self._handler(self._context, job)
+        except StoreUnavailable as error:
+            wait = _wait(job)
+            log.warning("job waits for the store", kind=job.kind, subject=job.subject, retry_in=wait, error=str(error))
+            await self._postpone(job, wait)
         except Exception:
-            wait = min(RETRY_CAP_S, 2.0 ** min(job.attempts, 10))
+            wait = _wait(job)
             log.exception("job failed", kind=job.kind, subject=job.subject, retry_in=wait)
             await self._postpone(job, wait)
         finally:
@@ -91,6 +95,10 @@ class JobRunner:
                 wait = 0.0
             else:
                 return
+
+
+def _wait(job: Job) -> float:
+    return min(RETRY_CAP_S, 2.0 ** min(job.attempts, 10))
 
 
 def _postpone(job: Job, wait: float) -> Script[None]:

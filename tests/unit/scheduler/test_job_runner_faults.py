@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+import structlog
 import trio
 
 from fibatchd.errors import StoreUnavailable
@@ -103,3 +104,22 @@ async def test_a_runner_that_crashed_takes_its_jobs_again(store, context, autoju
     with trio.move_on_after(60):
         await runner.run()
     assert store.taken == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "level", "event"),
+    [(StoreUnavailable("away"), "warning", "job waits for the store"), (RuntimeError("ours"), "error", "job failed")],
+)
+async def test_only_a_fault_of_the_job_itself_is_an_error(store, context, nursery, autojump_clock, fault, level, event):
+    again = trio.Event()
+
+    async def handler(_, job):
+        if job.attempts > 1:
+            again.set()
+            await trio.sleep_forever()
+        raise fault
+
+    with structlog.testing.capture_logs() as lines:
+        await nursery.start(JobRunner(context, "kind", handler).run)
+        await again.wait()
+    assert [(line["log_level"], line["event"], line["retry_in"]) for line in lines] == [(level, event, 2.0)]
