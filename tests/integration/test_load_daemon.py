@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from daemons import DaemonProcess, ModelServerProcess, chat, closing_all, finished, results
+from daemons import DaemonProcess, ModelServerProcess, chat, closing_all, finished, results, until
 
 pytestmark = pytest.mark.slow
 
@@ -48,14 +48,6 @@ def start(tmp_path, processes, config, *, delay=0.05):
 def create(client, count, name="m"):
     requests = [chat(f"q{number}", f"batched {number}", model=name) for number in range(count)]
     return client.post("/v1/batches", json={"requests": requests}).raise_for_status().json()["id"]
-
-
-def until(reached):
-    """Another process' progress can only be polled."""
-    deadline = time.monotonic() + 30
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def write(daemon, text):

@@ -130,24 +130,31 @@ def test_a_fault_that_passes(stand, fault):
     assert result["error"] is None
 
 
+PAUSE_S = 6
+"""Long enough for what happens meanwhile on a machine that is busy."""
+
+
 def test_a_429_with_retry_after_pauses_the_upstream_for_all(stand):
     faulty, _, client = stand
-    faulty.control(rules=[{"match": "wait", "times": 1, "action": {"status": 429, "headers": {"retry-after": "2"}}}])
+    faulty.control(
+        rules=[{"match": "wait", "times": 1, "action": {"status": 429, "headers": {"retry-after": str(PAUSE_S)}}}]
+    )
     first = create(client, chat("q", "wait"))
     while not (told := asked(faulty, "wait")):
         time.sleep(0.02)  # another process' progress can only be polled
     second = create(client, *(chat(f"q{number}", f"meanwhile {number}") for number in range(20)))
     spared = finished(client, create(client, chat("q", "on the other", model="other")))
-    assert time.time() < told[0] + 2
+    assert time.time() < told[0] + PAUSE_S
     assert spared["request_counts"]["completed"] == 1
     interactive = client.post("/v1/chat/completions", json=chat("", "at once")["body"])
-    assert (interactive.status_code, interactive.headers["retry-after"]) == (429, "2")
+    assert interactive.status_code == 429
+    assert PAUSE_S / 2 < int(interactive.headers["retry-after"]) <= PAUSE_S
     for batch_id in (first, second):
         batch = finished(client, batch_id)
         assert batch["request_counts"]["failed"] == batch["cost_unknown_attempts"] == 0
     log = faulty.log_entries()
     later = [entry["at"] for entry in log if entry["at"] > told[0]]
-    assert min(later) >= told[0] + 2
+    assert min(later) >= told[0] + PAUSE_S
     assert len([entry for entry in log if entry["content"].startswith("meanwhile")]) == 20
 
 

@@ -158,10 +158,7 @@ def test_an_upload_cut_by_a_kill_leaves_nothing(tmp_path, processes):
     processes.append(daemon)
     with daemon.client(key) as client:
         assert client.get("/v1/files").json()["data"] == []
-        deadline = time.monotonic() + 30
-        while rows(tmp_path / "fibatchd.db", "SELECT COUNT(*) FROM file_chunks") != [(0,)]:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)  # another process' progress can only be polled
+        daemons.until(lambda: rows(tmp_path / "fibatchd.db", "SELECT COUNT(*) FROM file_chunks") == [(0,)])
 
 
 def rows(path, sql):

@@ -1,17 +1,7 @@
 """Reads a metrics page as Prometheus would."""
 
-import time
-
 import httpx2
 from prometheus_client.parser import text_string_to_metric_families
-
-
-def until(condition):
-    """Poll another process until something is true of it."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)  # another process can only be polled
 
 
 def samples(text):

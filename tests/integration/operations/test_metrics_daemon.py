@@ -6,9 +6,9 @@ import subprocess
 
 import httpx2
 import pytest
-from daemons import DaemonProcess, ModelServerProcess, chat, finished, free_port
+from daemons import DaemonProcess, ModelServerProcess, chat, finished, free_port, until
 from hook_receiver import hook_receiver
-from prometheus_text import Scrape, until
+from prometheus_text import Scrape
 
 CONFIG = """
 [storage]

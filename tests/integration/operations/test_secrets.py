@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import httpx2
 import pytest
-from daemons import DaemonProcess, ModelServerProcess, chat, closing_all, finished, free_port
+from daemons import DaemonProcess, ModelServerProcess, chat, closing_all, finished, free_port, until
 from hook_receiver import hook_receiver
-from prometheus_text import Scrape, until
+from prometheus_text import Scrape
 
 CONFIG = """
 trusted_proxies = ["127.0.0.1"]

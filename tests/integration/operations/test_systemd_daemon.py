@@ -9,9 +9,9 @@ import time
 
 import httpx2
 import pytest
-from daemons import DaemonProcess, ModelServerProcess, Process, chat, finished, free_port
+from daemons import DaemonProcess, ModelServerProcess, Process, chat, finished, free_port, until
 from notify_socket import notify_socket
-from prometheus_text import Scrape, until
+from prometheus_text import Scrape
 
 CONFIG = """
 drain_s = {drain_s}

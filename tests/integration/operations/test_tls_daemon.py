@@ -8,8 +8,7 @@ import sys
 import httpx2
 import pytest
 import trustme
-from daemons import DaemonProcess, Process, free_port
-from prometheus_text import until
+from daemons import DaemonProcess, Process, free_port, until
 
 ANTHROPIC = {"anthropic-version": "2023-06-01"}
 CONFIG = """
