@@ -77,7 +77,7 @@ class Lease:
             began = trio.current_time()
             peers = await self._context.store.write(leases.renew, self.daemon, load.own(), self._models())
             load.set_peers(peers.interactive)
-            self._note_time(peers.now)
+            self._note_time(peers.now, began)
             if peers.held:
                 self._note_renewal(began)
                 return
@@ -106,8 +106,9 @@ class Lease:
     async def take_over(self, *, all_of_them: bool = False) -> None:
         """Queue again what lost daemons ran."""
         store = self._context.store
+        began = trio.current_time()
         lost, now = await store.read(leases.lost_daemons, all_of_them=all_of_them)
-        if self._note_time(now) and not all_of_them:
+        if self._note_time(now, began) and not all_of_them:
             return
         for daemon in lost:
             if daemon == self.daemon or not (all_of_them or await store.write(leases.seize, daemon)):
@@ -133,16 +134,18 @@ class Lease:
     def _models(self) -> list[str]:
         return [model.id for model in self._context.config.models]
 
-    def _note_time(self, now: float) -> bool:
-        """Note the store's time; True where its clock was stepped since the last time. Then no deadline tells anything
-        before all had time to renew."""
-        ahead = now - trio.current_time()
-        stepped = abs(ahead - self._store_ahead) > GRACE_S
-        if stepped:
-            log.warning("the store's clock was stepped", by_s=round(ahead - self._store_ahead, 1))
-            self._in_touch_since = trio.current_time()
-        self._store_ahead = ahead
-        return stepped
+    def _note_time(self, now: float, began: float) -> bool:
+        """Note the store's time, as an answer to a call that `began` then tells it; True where its clock was stepped since
+        the last time. Then no deadline tells anything before all had time to renew."""
+        least, most = now - trio.current_time(), now - began
+        known = most if math.isnan(self._store_ahead) else self._store_ahead
+        self._store_ahead = min(max(known, least), most)
+        step = self._store_ahead - known
+        if abs(step) <= GRACE_S:
+            return False
+        log.warning("the store's clock was stepped", by_s=round(step, 1))
+        self._in_touch_since = trio.current_time()
+        return True
 
     def _note_renewal(self, began: float) -> None:
         if began >= self._good_until - leases.LEASE_S + GRACE_S:
