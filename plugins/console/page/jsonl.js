@@ -40,7 +40,7 @@ export async function look(file, told, signal) {
     note(found, line + 1, "The file is not UTF-8 text");
   }
   if (!found.requests && !found.problems.length) note(found, null, "The file has no requests");
-  found.done = true;
+  Object.assign(found, { done: true, share: 1 });
   told(found);
 }
 
