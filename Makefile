@@ -1,10 +1,11 @@
 # All that is needed beforehand: make, and Python 3.11 or newer.
-.PHONY: install demo demo-llm test test-fast check openapi bench torture test-real wheel binary test-binary clean
+.PHONY: install demo demo-llm test test-fast check audit openapi bench torture test-real wheel binary test-binary clean
 
 VENV := .venv
 LLM_VENV := .venv-llm
 EMBED_VENV := .venv-embed
 RELEASE_VENV := .venv-release
+AUDIT_VENV := .venv-audit
 BIN := $(VENV)/bin
 # A file's tests stay together, since they may share a daemon; tests/conftest.py says how many workers and in what order.
 WORKERS := -n logical --dist loadfile --no-loadscope-reorder
@@ -64,6 +65,14 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# What is installed is looked up; pip-audit and what it needs stand apart. Offline it says that it could do nothing.
+audit: $(VENV)/.installed-dev
+	@test -x $(AUDIT_VENV)/bin/pip-audit || { $(BIN)/python -m venv $(AUDIT_VENV) \
+		&& $(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2.10'; } \
+		|| { echo "NOT AUDITED: pip-audit cannot be installed"; exit 0; }; \
+		$(BIN)/python .ci/audit.py $(AUDIT_VENV)/bin/pip-audit \
+		"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+
 bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/bench/run.py --write
 
@@ -88,5 +97,5 @@ test-real: $(VENV)/.installed-dev $(LLM_VENV)/.installed $(EMBED_VENV)/.installe
 	$(BIN)/python -m pytest -m real
 
 clean:
-	rm -rf $(VENV) $(LLM_VENV) $(EMBED_VENV) $(RELEASE_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(LLM_VENV) $(EMBED_VENV) $(RELEASE_VENV) $(AUDIT_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -exec rm -rf {} +
