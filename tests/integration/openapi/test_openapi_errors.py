@@ -115,11 +115,14 @@ async def test_the_server_stops(api):
         drained.set()
 
 
-@pytest.mark.parametrize("lines", [[], ["x-api-key: hyi-" + "a" * 43]], ids=["no key", "a key of nobody's"])
-async def test_without_a_key(api, lines):
+async def test_without_a_key(api):
     for operation in PRIVATE:
-        answer = await ask(api.port, plain(operation, *lines))
-        check(operation, 401, answer)
+        check(operation, 401, await ask(api.port, plain(operation)))
+
+
+async def test_a_key_of_nobodys(api):
+    for operation in PRIVATE[::2]:  # not all: how often this may be tried is limited
+        check(operation, 401, await ask(api.port, plain(operation, f"x-api-key: hyi-{'a' * 43}")))
 
 
 async def test_a_suspended_account(api):

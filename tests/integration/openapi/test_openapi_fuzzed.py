@@ -45,9 +45,11 @@ SKIPPED = "positive_data_acceptance,allow_header_conformance"
 
 
 @pytest.fixture
-def daemon(tmp_path):
+def daemon(tmp_path, request):
+    """A daemon; its extensions are off where the test says so."""
+    config = CONFIG.replace(" = true\n", f" = {getattr(request, 'param', 'true')}\n")
     with closing_all() as processes:
-        started = DaemonProcess(tmp_path, CONFIG)
+        started = DaemonProcess(tmp_path, config)
         processes.append(started)
         yield started
 
@@ -90,5 +92,6 @@ def test_what_schemas_suggest(daemon, tmp_path):
 
 
 @pytest.mark.torture
+@pytest.mark.parametrize("daemon", ["true", "false"], ids=["on", "off"], indirect=True)
 def test_chance(daemon, tmp_path):
     schemathesis(daemon, tmp_path, "--phases=fuzzing,stateful", "--max-examples=1000", f"--max-time={SECONDS}")
