@@ -38,6 +38,7 @@ from fibatchd.upstream.outcome import retry_after
 from fibatchd.web import idempotency, paging
 from fibatchd.web.access import require_access, require_batches, require_for_creation, require_quota, require_room
 from fibatchd.web.address import base_url
+from fibatchd.web.attempts import Attempts
 from fibatchd.web.auth import caller, caller_by, caller_of_key, public
 from fibatchd.web.endpoints import endpoint_problem
 from fibatchd.web.fixed import FixedBytes, fixed_answer
@@ -52,7 +53,7 @@ from fibatchd.web.work import pieces
 from fibatchd.worker import in_worker
 
 __all__ = [
-    "CHAT_COMPLETIONS", "NOW", "Account", "ApiError", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call",
+    "CHAT_COMPLETIONS", "NOW", "Account", "ApiError", "Attempts", "Batch", "BatchInput", "BodySchema", "BrokenReply", "Call",
     "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Distribution", "Endpoint", "ErrorShape",
     "EventSplitter", "Failure", "FixedBytes", "Identify", "Insert", "InvalidJson", "JobRunner", "Key", "LeaseLost",
     "LimitedBody", "Many", "Members", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options", "Policy", "Problem",

@@ -9,6 +9,7 @@ FIXED = (
     "server.listen",
     "server.data_dir",
     "server.plugin_dir",
+    "server.max_failed_keys_per_minute",
     "storage.url",
     "storage.password_file",
     "storage.pool_size",

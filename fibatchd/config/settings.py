@@ -28,6 +28,8 @@ class Server:
     drain_s: float = 60
     max_buffered_body_bytes: int = 64 * 2**20
     """All create bodies being received together; beyond it a create is answered 503."""
+    max_failed_keys_per_minute: int = 60
+    """Calls from one address with a key that nobody has; beyond it they are answered 429. 0: no limit."""
     header_timeout_s: float = 10
     keep_alive_s: float = 75
     tls_cert: Path | None = None

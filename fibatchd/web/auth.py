@@ -44,9 +44,17 @@ async def authenticate() -> None:
 
 
 async def caller_by(secret: str) -> Caller:
-    """Return whose key this is. Raises ApiError: 401 for one that is not good, 403 for one of a suspended account."""
+    """Return whose key this is. Raises ApiError: 401 for one that is not good, 403 for one of a suspended account, 429 where
+    too many from this address were of nobody."""
+    failures, address, digest = front().failed_keys, request.remote_addr, secret_hash(secret)
+    failures.check(address, digest)
     store = front().context.store
-    return _checked(await store.read(accounts.authenticate, secret_hash(secret)) if looks_like_key(secret) else None)
+    found = await store.read(accounts.authenticate, digest) if looks_like_key(secret) else None
+    if found is None:
+        failures.failed(address)
+    who = _checked(found)
+    failures.succeeded(digest)
+    return who
 
 
 async def caller_of_key(key_id: str) -> Caller:

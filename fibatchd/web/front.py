@@ -10,6 +10,7 @@ from fibatchd.context import Context, Identify
 from fibatchd.errors import ApiError
 from fibatchd.web.admin.throughput import Throughput
 from fibatchd.web.exports import Digests
+from fibatchd.web.failed_keys import FailedKeys
 from fibatchd.web.guards import BodyBudget
 from fibatchd.web.traffic import Traffic
 
@@ -30,6 +31,7 @@ class Front:
         self.digests = Digests()
         self.traffic = Traffic()
         self.throughput = Throughput(context.tally)
+        self.failed_keys = FailedKeys(context.config.server.max_failed_keys_per_minute)
         self._creates = BodyBudget(context.config.server.max_buffered_body_bytes)
         self._calls = BodyBudget(MAX_CALLS_BYTES)
         self._in_flight: Counter[str] = Counter()

@@ -15,6 +15,7 @@ from quart import Blueprint, Response, request
 
 from fibatchd.plugin_api import (
     ApiError,
+    Attempts,
     Caller,
     Config,
     caller_by,
@@ -26,7 +27,6 @@ from fibatchd.plugin_api import (
 )
 
 from . import sessions
-from .attempts import Attempts
 from .identity import cookie_name, identify, require_own_page
 from .settings import TABLE, Settings
 
@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 def blueprint() -> Blueprint:
     """Return the routes."""
     routes = Blueprint("console_session", __name__)
-    attempts = Attempts()
+    attempts = Attempts(size=10, per_s=1 / 6, all_size=100, all_per_s=2)
 
     @routes.post(PATH)
     @public
@@ -112,6 +112,8 @@ async def _owner_of_key(body: bytes) -> Caller:
     try:
         return await caller_by(secret.strip())
     except ApiError as refusal:
+        if refusal.status == 429:  # it tells of the address, not of the key
+            raise
         log.info("sign-in refused", client=request.remote_addr, reason=refusal.code)
         raise ApiError(401, REFUSED, code="invalid_api_key") from None
 

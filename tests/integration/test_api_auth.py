@@ -7,6 +7,7 @@ from api import serving
 
 from fibatchd.domain.accounts import new_secret
 from fibatchd.store import accounts
+from fibatchd.web.failed_keys import FailedKeys
 
 BATCH = "batch_" + "0" * 32
 
@@ -78,6 +79,7 @@ KEYS = [no_key, empty_key, not_bearer, malformed, beyond_ascii, unknown, revoked
 
 @pytest.mark.parametrize("kind", KEYS, ids=lambda kind: kind.__name__)
 async def test_no_route_answers_without_a_good_key(api, kind):
+    api.app.extensions["fibatchd"].failed_keys = FailedKeys(0)
     headers, status, message = await kind(api)
     seen = 0
     for method, path in routes(api.app):
@@ -151,3 +153,22 @@ async def test_a_reload_that_takes_batches_away_hides_their_routes_from_good_key
             assert answer.status_code == 404, (method, path)
             assert "Batch inference is unavailable" in answer.text
         assert (await api.call("GET", "/v1/models")).status_code == 200
+
+
+async def test_who_tries_many_keys_is_sent_away(tmp_path):
+    async with serving(tmp_path, extra="[server]\nmax_failed_keys_per_minute = 3\n") as api:
+
+        async def call(key):
+            return await api.http.get("/v1/models", headers={"x-api-key": key})
+
+        assert (await call(api.ada.secret)).status_code == 200
+        bob = await api.owner("bob")
+        wrong = [f"hyi-{number:043}" for number in range(5)]
+        assert [(await call(key)).status_code for key in wrong] == [401, 401, 401, 429, 429]
+        refused = await call(wrong[0])
+        assert refused.json()["error"]["code"] == "too_many_failed_keys"
+        assert 0 < int(refused.headers["retry-after"]) <= 20
+        assert (await call(bob.secret)).status_code == 429, "nobody learns whether a key is good"
+        assert (await call(api.ada.secret)).status_code == 200, "who was known goes on"
+        assert (await api.http.get("/v1/models")).status_code == 401
+        assert (await api.http.get("/healthz")).status_code == 200

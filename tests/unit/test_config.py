@@ -208,6 +208,7 @@ def test_the_defaults_are_the_documented_limits():
         10,
         75,
     )
+    assert server.max_failed_keys_per_minute == 60
     assert Config().storage.min_free_bytes == 2**30
 
 

@@ -10,6 +10,7 @@ FIXED_CHANGES = {
     "server.listen": "server.listen = ['h:2']",
     "server.data_dir": "server.data_dir = '/other'",
     "server.plugin_dir": "server.plugin_dir = '/tmp'",
+    "server.max_failed_keys_per_minute": "server.max_failed_keys_per_minute = 3",
     "storage.url": "storage.url = 'postgresql://h/d'",
     "storage.password_file": "storage = {url = 'postgresql://h/d', password_file = '/dev/null'}",
     "storage.pool_size": "storage.pool_size = 3",

@@ -18,7 +18,7 @@ from .joining import Operation, operations
 KEY = "x-always"
 CODES = "x-codes"
 REFERENCE = "#/components/responses/"
-WITH_A_KEY = frozenset({"401", "403"})
+WITH_A_KEY = frozenset({"401", "403", "429"})
 """Only a call that needs a key may be answered so."""
 
 

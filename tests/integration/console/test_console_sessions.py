@@ -265,7 +265,7 @@ async def test_the_sweep_ends_for_good(each_site):
 
 
 def test_addresses_of_one_client():
-    from fibatchd_plugins.console.attempts import network_of
+    from fibatchd.web.attempts import network_of
 
     assert network_of("192.0.2.7") == network_of("::ffff:192.0.2.7") != network_of("192.0.2.8")
     assert network_of("2001:db8:0:1::5") == network_of("2001:db8:0:1:9::7") != network_of("2001:db8:0:2::5")

@@ -1,4 +1,4 @@
-"""How often a sign-in may fail: a token bucket for each client address, and one for all together."""
+"""How often something may fail for one client: a token bucket for each address, and one for all of them together."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -24,21 +24,29 @@ class Bucket:
 
 
 class Attempts:
-    """Failed attempts, in memory: a daemon counts its own. Bounded, however many addresses there are."""
+    """Failed attempts, in memory: a daemon counts its own. Bounded, however many addresses there are.
+
+    size, per_s          of the bucket of each address
+    all_size, all_per_s  of the one for all together
+    """
 
     MOST_ADDRESSES = 10_000
 
-    def __init__(self) -> None:
-        self._all = Bucket(100, 2, 100, 0.0)
+    def __init__(self, size: float, per_s: float, all_size: float, all_per_s: float) -> None:
+        self._size, self._per_s = size, per_s
+        self._all = Bucket(all_size, all_per_s, all_size, 0.0)
         self._by_address: OrderedDict[str, Bucket] = OrderedDict()
+
+    def wait(self, address: str | None) -> float:
+        """Return the seconds until an attempt from this address may be made, 0 where it may."""
+        now = trio.current_time()
+        return max(self._bucket(network_of(address), now).wait(now), self._all.wait(now))
 
     def take(self, address: str | None) -> float:
         """Take a token for an attempt from this address; where there is none, return the seconds until there will be."""
-        now = trio.current_time()
-        own = self._bucket(network_of(address), now)
-        if wait := max(own.wait(now), self._all.wait(now)):
+        if wait := self.wait(address):
             return wait
-        own.left -= 1
+        self._bucket(network_of(address), trio.current_time()).left -= 1
         self._all.left -= 1
         return 0.0
 
@@ -49,7 +57,7 @@ class Attempts:
             own.left += 1
 
     def _bucket(self, network: str, now: float) -> Bucket:
-        bucket = self._by_address.setdefault(network, Bucket(10, 1 / 6, 10, now))
+        bucket = self._by_address.setdefault(network, Bucket(self._size, self._per_s, self._size, now))
         self._by_address.move_to_end(network)
         if len(self._by_address) > self.MOST_ADDRESSES:
             self._by_address.popitem(last=False)
