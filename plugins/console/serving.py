@@ -1,4 +1,4 @@
-"""`/console`: the page and its files, read once at start, with the headers that confine it.
+"""`/console`: the page and its files, read once in a process, with the headers that confine it.
 
 The page names its files under a digest of all of them, so that browsers keep them for good and never mix two versions.
 """
@@ -7,6 +7,7 @@ import gzip
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
@@ -79,26 +80,31 @@ class Page:
         self.whole = File.of(text.encode(), ".html")
 
 
+@cache
+def page() -> Page:
+    """Return the page, as it was when it was first asked for."""
+    return Page()
+
+
 def blueprint() -> Blueprint:
     """Return the routes."""
     routes = Blueprint("console", __name__)
-    page = Page()
 
     @routes.get("/console")
     @public
     async def show_page() -> Response:
         require_on(front().context.config)
-        return answer(page.whole, "no-cache")
+        return answer(page().whole, "no-cache")
 
     @routes.get("/console/<version>/<path:path>")
     @public
     async def show_file(version: str, path: str) -> Response:
         require_on(front().context.config)
-        file = page.files.get(path)
+        file = page().files.get(path)
         if file is None:
             raise ApiError(404, "There is nothing at this path")
         # A page of another version, open while this one was installed, gets what there is, and keeps nothing.
-        return answer(file, FOR_GOOD if version == page.version else "no-store")
+        return answer(file, FOR_GOOD if version == page().version else "no-store")
 
     return routes
 
@@ -109,7 +115,7 @@ def answer(file: File, keep: str) -> Response:
     if request.if_none_match.contains_weak(file.etag):
         return Response(b"", 304, headers)
     content = file.content
-    if request.accept_encodings.find("gzip") >= 0:
+    if request.accept_encodings.quality("gzip") > 0:
         content, headers["Content-Encoding"] = file.compressed, "gzip"
         headers["ETag"] = f'W/"{file.etag}"'
     return Response(content, 200, headers, content_type=file.content_type)

@@ -56,6 +56,13 @@ async def test_what_is_kept_is_not_sent_again(site):
             assert (again.status_code, again.content) == (304, b"")
 
 
+@pytest.mark.parametrize("accepted", ["", "identity", "gzip;q=0", "br"])
+async def test_only_who_takes_it_gets_it_compressed(site, accepted):
+    answer = await fetch(site, "/console", **{"accept-encoding": accepted})
+    assert "content-encoding" not in answer.headers
+    assert answer.content.startswith(b"<!doctype html>")
+
+
 async def test_a_page_of_another_version_gets_what_there_is(site):
     answer = await fetch(site, "/console/0123456789abcdef/main.js")
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
