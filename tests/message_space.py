@@ -3,10 +3,10 @@
 from typing import Any
 
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
-from type_space import Case, Path, fields_of, kind_of, leaf, marks, merged, values, without
+from type_space import Case, Path, fields_of, kind_of, leaf, marks, merged, pairs, values, without
 from typing_extensions import TypedDict
 
-__all__ = ["Case", "cases", "is_no_op", "kind_of", "marks", "merged", "names", "without"]
+__all__ = ["Case", "cases", "is_no_op", "kind_of", "marks", "merged", "names", "pairs", "without"]
 
 
 class Removed(TypedDict, total=False):

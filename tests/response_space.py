@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
-from type_space import Case, Path, fields_of, kind_of, leaf, marks, merged, values, without
+from type_space import Case, Path, fields_of, kind_of, leaf, marks, merged, pairs, values, without
 
-__all__ = ["Case", "about", "cases", "is_no_op", "kind_of", "lost", "marks", "merged", "without"]
+__all__ = ["Case", "about", "cases", "is_no_op", "kind_of", "lost", "marks", "merged", "pairs", "without"]
 
 FUNCTION = {"type": "function", "name": "f"}
 SMALL = 5  # top_logprobs has a range, which the types do not tell

@@ -9,7 +9,7 @@ import itertools
 import json
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
@@ -151,6 +151,17 @@ def without(body: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def marks(value: Any) -> set[str]:
     return set(MARK.findall(value if isinstance(value, str) else json.dumps(value)))
+
+
+def pairs(cases: list[Case], is_carried: Callable[[Case], bool]) -> Iterator[tuple[Case, Case]]:
+    """One field of each kind at each path, with each other one: those that may be carried with all, the rest with samples."""
+    carried: list[Case] = []
+    refused: list[Case] = []
+    for case in {kind_of(case): case for case in cases}.values():
+        (carried if is_carried(case) else refused).append(case)
+    yield from itertools.combinations(carried, 2)
+    yield from itertools.product(carried, refused)
+    yield from itertools.islice(itertools.combinations(refused, 2), 0, None, 17)
 
 
 def kind_of(case: Case) -> tuple[Any, ...]:

@@ -1,14 +1,13 @@
 """Nothing is silently dropped: every field that the SDK's types know, alone and in pairs, either reaches the upstream or is
 named in the refusal. The same through a daemon, for single fields, stands in tests/sdk."""
 
-import itertools
 import json
 
 import pytest
 from fibatchd_plugins.message_batches.endpoint import Messages
 from fibatchd_plugins.message_batches.native import native_call
 from fibatchd_plugins.message_batches.versions import FIRST
-from message_space import Case, cases, is_no_op, kind_of, marks, merged, names, without
+from message_space import Case, cases, is_no_op, kind_of, marks, merged, names, pairs, without
 from routes_to_models import MESSAGES, model, route
 
 from fibatchd.inference.endpoint import Refused
@@ -95,16 +94,7 @@ def test_single_fields_on_a_native_upstream():
 
 @pytest.mark.slow
 def test_pairs_of_fields():
-    """One field of each kind at each path, with each other one: those that may be carried with all, the rest with samples."""
-    chosen = list({kind_of(case): case for case in CASES}.values())
-    carried = [case for case in chosen if outcome(case.body, RICH)[0] is not None]
-    refused = [case for case in chosen if case not in carried]
-    pairs = itertools.chain(
-        itertools.combinations(carried, 2),
-        itertools.product(carried, refused),
-        itertools.islice(itertools.combinations(refused, 2), 0, None, 17),
-    )
-    for first, second in pairs:
+    for first, second in pairs(CASES, lambda case: outcome(case.body, RICH)[0] is not None):
         pair = merged(first.body, second.body)
         sent, error = outcome(pair, RICH)
         if sent is None:
