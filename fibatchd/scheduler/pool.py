@@ -249,6 +249,7 @@ class Pool:
         except StoreUnavailable as error:
             log.warning("claims wait for the store", model=self.model_id, error=str(error))
             self._stale = True
+            self.drop_all()  # it would start, perhaps much later, on what nobody can look up now
             return now + LOOK_AGAIN_S
         except LeaseLost:
             self._share.ask_soon()

@@ -4,6 +4,7 @@ The store is SQLite's, told that others may share it: what is tested here is the
 """
 
 import contextlib
+from functools import partial
 
 import pytest
 import trio
@@ -15,7 +16,7 @@ from fibatchd.inference.execute import Attempt, Executor
 from fibatchd.inference.load import Load
 from fibatchd.scheduler import lease, sweeper
 from fibatchd.scheduler.pools import Scheduler
-from fibatchd.store import leases
+from fibatchd.store import claims, leases
 from fibatchd.store.interface import Query
 from fibatchd.store.sqlite import SqliteStore
 from fibatchd.upstream.fleet import Fleet
@@ -167,6 +168,22 @@ async def test_what_was_claimed_ahead_does_not_start_past_the_lease(world, clock
             ((deadline,),) = await w.store.read(rows_of, "daemons", "deadline")
             await trio.sleep(2 * leases.LEASE_S)
             assert deadline - 0.1 < max(starts) < deadline
+
+
+async def test_what_was_claimed_ahead_is_given_back_while_nobody_can_look_it_up(world, clock, monkeypatch):
+    async with world(ECHO.format(delay=0.07, model="")) as w:
+        owner, pool = await w.account(), w.scheduler.pools["m"]
+        batch_id = await w.submit(owner, 500)
+        await trio.sleep(2)
+        assert pool.stock
+        with monkeypatch.context() as patched, broken(w.store, claims.claim):
+            patched.setattr(pool, "_limit", lambda now: 0)  # nothing may start for now
+            patched.setattr(pool, "_look", partial(w.store.write, claims.claim))
+            pool.wake()
+            await trio.sleep(0.01)
+            assert not pool.stock
+        batch = await w.until(owner, batch_id)
+        assert (batch.completed, batch.cost_unknown) == (500, 0)
 
 
 def take_all(daemon, policy):
