@@ -10,6 +10,9 @@ from history.record import Entry
 KNOWN_COST = frozenset({400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503})
 """HTTP errors of the upstream whose attempt cost nothing; after others, nobody can know."""
 
+MENDED_S = 2.0
+"""It takes a moment until a daemon has noticed that all is well again: it waits between its tries."""
+
 
 @dataclass
 class Attempt:
@@ -72,8 +75,8 @@ class Story:
         return any(fault["name"] == "clock" for fault in self.faults)
 
     def fault_time(self, since: float, until: float) -> float:
-        """How long things were wrong between two moments: what is begun then may be late by so much."""
-        overlaps = (min(until, fault["ended"]) - max(since, fault["at"]) for fault in self.faults)
+        """How long things were wrong between two moments, or had just been: what is begun then may be late by so much."""
+        overlaps = (min(until, fault["ended"] + MENDED_S) - max(since, fault["at"]) for fault in self.faults)
         return sum(overlap for overlap in overlaps if overlap > 0)
 
 
