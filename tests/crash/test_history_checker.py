@@ -88,6 +88,8 @@ def good():
         row("batches", batch="batch_1", status="completed", deleted=0, running=0, queued=0),
         spending("batch", attempts=3, cost=110_000_000),
         spending("interactive", attempts=1, cost=55_000_000),
+        call("delete_file", 6.0, file="file-2"),
+        row("files", file="file-3"),
         row("orphans", of="results", count=0),
     ]
 
@@ -227,7 +229,8 @@ BAD = {
         changed("event", put(type="batch.failed")),
         plus(event("batch_2", "evt_3"), event("batch_2", "evt_4")),
     ],
-    "deleted_batches_are_gone": [
+    "what_was_deleted_is_gone": [
+        plus(call("delete_file", 6.0, file="file-1"), row("files", file="file-1")),
         plus(row("batches", batch="batch_2", status="cancelled", deleted=1, running=0, queued=0)),
         plus(call("read", 6.0, batch="batch_2", state="cancelled")),
         plus(row("orphans", of="results", count=3)),

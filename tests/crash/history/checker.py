@@ -334,7 +334,11 @@ def every_ended_batch_has_one_event(story: Story) -> Found:
             yield f"{batch}, since deleted, told {len(found)} events"
 
 
-def deleted_batches_are_gone(story: Story) -> Found:
+def what_was_deleted_is_gone(story: Story) -> Found:
+    files = {row["file"] for row in story.rows["files"]}
+    for call in story.calls["delete_file"]:
+        if call["status"] == 200 and call["file"] in files:
+            yield f"{call['file']} was deleted and is there"
     for batch in story.deletions(acknowledged=True):
         if batch in story.finals or any(row["batch"] == batch for row in story.rows["batches"]):
             yield f"{batch} was deleted and is there"
@@ -376,7 +380,7 @@ INVARIANTS: list[Callable[[Story], Found]] = [
     accounts_are_not_overrun,
     unfinished_batches_are_limited,
     every_ended_batch_has_one_event,
-    deleted_batches_are_gone,
+    what_was_deleted_is_gone,
     nothing_breaks,
     refusals_say_when_to_come_again,
 ]

@@ -20,6 +20,8 @@ class Client:
     def __init__(self, base: str, account: str, key: str, secret: str, history: History) -> None:
         self.account = account
         self.key = key
+        self.files: list[str] = []
+        """What it has uploaded."""
         self._history = history
         self._http = httpx2.AsyncClient(base_url=base, timeout=TIMEOUT_S, headers={"x-api-key": secret} | ANTHROPIC)
 
@@ -74,7 +76,13 @@ class Client:
     async def upload(self, work: Work) -> str | None:
         form = {"data": {"purpose": "batch"}, "files": {"file": (f"{work.tag}.jsonl", work.jsonl())}}
         made = await self.noted("upload", "POST", "/v1/files", {"tag": work.tag, "batch": None}, **form)
-        return str(made["id"]) if made else None
+        if made is None:
+            return None
+        self.files.append(made["id"])
+        return str(made["id"])
+
+    async def delete_file(self, file: str) -> None:
+        await self.noted("delete_file", "DELETE", f"/v1/files/{file}", {"file": file, "batch": None})
 
     async def look(self, batch: str) -> str | None:
         """Read a batch; its status."""

@@ -57,6 +57,8 @@ class Account:
             case "ask":
                 name = f"{self.next_tag()}-0"
                 await self.main.ask(name, work.direct(name))
+            case "delete" if self.main.files and self.chance.random() < 0.3:
+                await self.main.delete_file(self.main.files.pop(0))
             case what if self.batches:
                 batch = self.chance.choice(self.batches[-8:])
                 status = await self.main.look(batch)

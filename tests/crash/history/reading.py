@@ -26,11 +26,13 @@ ROWS = {
             CAST(SUM(output_tokens) AS BIGINT), CAST(SUM(cost) AS BIGINT), CAST(SUM(cost_unknown) AS BIGINT)
         FROM spending GROUP BY account_id, way""",
     "batches": "SELECT id, status, deleted_at IS NOT NULL, running, queued FROM batches",
+    "files": "SELECT id FROM files",
 }
 COLUMNS = {
     "requests": ("batch", "who", "attempts", "status"),
     "spending": ("account", "way", "attempts", "input_tokens", "output_tokens", "cost", "cost_unknown"),
     "batches": ("batch", "status", "deleted", "running", "queued"),
+    "files": ("file",),
 }
 ORPHANS = {
     "requests": "SELECT COUNT(*) FROM requests WHERE lane NOT IN (SELECT l.id FROM lanes l JOIN batches b ON b.id = l.batch_id)",
@@ -166,10 +168,15 @@ async def _body(client: Client, path: str) -> str:
     return str(answer.text)
 
 
+DELETED = """
+SELECT id FROM batches WHERE deleted_at IS NOT NULL UNION ALL SELECT id FROM files WHERE state = 'deleted'
+"""
+
+
 async def until_purged(stand: Stand) -> None:
-    """Wait until nothing of a deleted batch is left."""
+    """Wait until nothing of what was deleted is left."""
     end = trio.current_time() + SETTLE_S
-    while left := await _query(stand, "SELECT id FROM batches WHERE deleted_at IS NOT NULL"):
+    while left := await _query(stand, DELETED):
         assert trio.current_time() < end, f"not purged: {left}"
         await trio.sleep(0.2)
 
