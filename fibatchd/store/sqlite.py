@@ -317,6 +317,13 @@ def take_lock(path: Path) -> int:
     return lock
 
 
+def _create_private(path: Path) -> None:
+    """Create the file, if it is not there, for this user alone: it holds prompts and results. What SQLite puts beside it has
+    the same permissions."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
 async def open_sqlite(
     path: Path,
     *,
@@ -331,7 +338,8 @@ async def open_sqlite(
     """
     lock: int | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _create_private(path)
         lock = take_lock(path) if exclusive else None
         store = SqliteStore(path, clock, min_free_bytes, lock)
     except (OSError, apsw.Error) as error:
