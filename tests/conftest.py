@@ -71,7 +71,7 @@ def postgres_url(migrated_postgres):
     trio.run(databases.wipe, migrated_postgres)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def needs():
     """A function that returns the path of a program, and skips the test where there is none."""
 

@@ -31,10 +31,12 @@ class Post:
 
 
 class HookReceiver:
-    """Takes deliveries into `posts` and answers 204; with `holding`, only to those of batches that were `release`d."""
+    """Takes deliveries into `posts` and gives its `answer`, a status and its reason; with `holding`, only to those of batches
+    that were `release`d."""
 
     def __init__(self) -> None:
         self.posts: list[Post] = []
+        self.answer = (204, "No Content")
         self.holding = False
         self._released: set[str] = set()
         self._changed = threading.Condition()
@@ -55,7 +57,7 @@ class HookReceiver:
                     outer._changed.notify_all()
                     outer._changed.wait_for(lambda: outer.may_answer(post), 60)
                 with contextlib.suppress(ConnectionError):  # the daemon may be dead by now
-                    self.send_response(204)
+                    self.send_response(*outer.answer)
                     self.end_headers()
 
             def log_message(self, *_: Any) -> None:

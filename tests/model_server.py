@@ -12,8 +12,8 @@ A request is in flight from its arrival until its answer is ready, or its client
 once.
 
 An action is one of: {"status": 503, "headers": {…}, "body": text}, {"close": "before" | "reset" | "head" | "half"},
-{"body": text} (with status 200), {"big": characters}, {"hang": true}, {"delay": s}, {"pause": s} (before each event). A rule matches where its text occurs in the model's name
-or the last message.
+{"body": text} (with status 200), {"big": characters}, {"hang": true}, {"hold": true} (until the next POST /control),
+{"delay": s}, {"pause": s} (before each event). A rule matches where its text occurs in the model's name or the last message.
 """
 
 import argparse
@@ -41,6 +41,7 @@ class ModelServer:
         self.others = 0
         self.rules: list[dict[str, Any]] = []
         self.log: list[dict[str, Any]] = []
+        self.held: set[trio.CancelScope] = set()
         self.in_flight: Counter[str] = Counter()
         self.max_in_flight: Counter[str] = Counter()
 
@@ -75,6 +76,8 @@ class ModelServer:
             self.rules = given.get("rules", self.rules)
             self.delay = given.get("delay", self.delay)
             self.others = given.get("others", self.others)
+            for scope in self.held:
+                scope.cancel()
             await send(stream, 200, b"{}")
         elif path == "/metrics":
             count = self.in_flight.total() + self.others
@@ -101,10 +104,24 @@ class ModelServer:
         with self.counted(model):
             delay = action.get("delay", self.delay)
             wait = math.inf if action.get("hang") else delay * random.uniform(1 - self.jitter, 1 + self.jitter)
-            if wait and await client_left(stream, wait):
+            if action.get("hold"):
+                left = await self.hold(stream)
+            else:
+                left = bool(wait) and await client_left(stream, wait)
+            if left:
                 return False
         # What follows may reach the client before this task runs again, and the client ask anew on another connection.
         return await self.act(stream, request, content, action, entry)
+
+    async def hold(self, stream: trio.SocketStream) -> bool:
+        """Wait until all that is held is let go; whether the client closed its connection meanwhile."""
+        with trio.CancelScope() as scope:
+            self.held.add(scope)
+            try:
+                return await client_left(stream, math.inf)
+            finally:
+                self.held.discard(scope)
+        return False
 
     @contextmanager
     def counted(self, model: str) -> Iterator[None]:
