@@ -1,0 +1,82 @@
+"""Chromium, and windows that notice whatever a page must not do: complain, break its policy, run what came from outside."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from stands import Account, Stand
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+WATCH = """
+addEventListener("securitypolicyviolation", (event) =>
+  console.error(`policy broken: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+OWN_PAGE = {"X-Fibatchd-Console": "1", "Sec-Fetch-Site": "same-origin"}
+EXPECTED = "Failed to load resource"  # what the browser says of each answer with an error status
+
+
+@contextmanager
+def chromium(path: str) -> Iterator[Browser]:
+    """Debian's Chromium, with a profile of its own that is gone afterwards."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Window:
+    """A browser's context: its cookies and its pages. `wrong` is what went wrong in them."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.context = context
+        self.wrong: list[str] = []
+        context.set_default_timeout(20_000)
+        context.add_init_script(WATCH)
+        context.on("console", self._console)
+        context.on("weberror", lambda error: self.wrong.append(f"uncaught: {error.error}"))
+        context.on("dialog", lambda dialog: (self.wrong.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not message.text.startswith(EXPECTED):
+            self.wrong.append(f"{message.type}: {message.text}")
+
+    def sign_in(self, stand: Stand, account: Account) -> None:
+        """Begin a session without the form."""
+        answer = self.context.request.post(
+            f"{stand.base}/console/session", data={"api_key": account.secret}, headers=OWN_PAGE
+        )
+        assert answer.ok, answer.text()
+
+    def open(self, stand: Stand, view: str = "") -> Page:
+        page = self.context.new_page()
+        page.goto(f"{stand.base}/console#/{view}")
+        return page
+
+
+@contextmanager
+def window(browser: Browser, **how) -> Iterator[Window]:
+    """Open a window; `how` is Playwright's: `viewport`, `color_scheme`, …"""
+    context = browser.new_context(
+        locale="en-GB", timezone_id="UTC", **({"viewport": {"width": 1280, "height": 800}} | how)
+    )
+    opened = Window(context)
+    try:
+        yield opened
+    finally:
+        context.close()
+    assert opened.wrong == []
+
+
+def go(page: Page, view: str) -> None:
+    """Go to another view, as a link does."""
+    page.evaluate("view => { window.location.hash = `#/${view}` }", view)
