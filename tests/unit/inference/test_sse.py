@@ -27,3 +27,13 @@ def test_an_event_without_end_is_not_held_without_end():
         assert list(events.feed(b"x" * 65536)) == []
     with pytest.raises(BrokenReply):
         list(events.feed(b"x"))
+
+
+def test_blank_lines_are_no_events():
+    events = EventSplitter()
+    assert list(events.feed(b"data: 1\n\n" + b"\r" * 1000 + b"data: 2\r\n\r")) == [
+        b"data: 1\n\n" + b"\r" * 1000,
+        b"data: 2\r\n\r",
+    ]
+    assert list(events.feed(b"\ndata: 3\n")) == []
+    assert list(events.close()) == [b"\ndata: 3\n"]
