@@ -137,7 +137,7 @@ function summary(batch) {
 const lasted = (seconds) => (seconds < 1 ? "less than a second" : span(seconds));
 
 function metadata(pairs) {
-  return pairs.length ? h("div", { class: "stack" }, h("h3", {}, "Metadata"), facts(pairs)) : null;
+  return pairs.length ? h("div", { class: "stack" }, h("h2", {}, "Metadata"), facts(pairs)) : null;
 }
 
 const tokens = (amount, part, word) => (part ? `${compact(amount)} (${compact(part)} ${word})` : compact(amount));
