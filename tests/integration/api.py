@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import trio
+from oracle import as_described
 
 from fibatchd import config as configuration
 from fibatchd import plugin_loader
@@ -194,7 +195,8 @@ async def serving(
     plugins: Mapping[str, object] | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Api]:
-    """Serve the API for as long as the block runs. `extra` is put behind CONFIG, `plugins` are added by name."""
+    """Serve the API for as long as the block runs. `extra` is put behind CONFIG, `plugins` are added by name. Without those,
+    which may do as they like, every answer that the client gets is held against the API's description."""
     loaded = plugin_loader.load(extra=plugins)
     settings = configuration.parse(CONFIG + extra)
     clock = Clock()
@@ -211,7 +213,8 @@ async def serving(
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]
         shutdown = trio.Event()
-        async with trio.open_nursery() as nursery, httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+        base, hooks = f"http://127.0.0.1:{port}", {"response": [] if plugins else [as_described]}
+        async with trio.open_nursery() as nursery, httpx2.AsyncClient(base_url=base, event_hooks=hooks) as http:
             app = create_app(context, loaded, ready=lambda: api.ready)
             api = Api(app, context, faulty, clock, http, port)
             await nursery.start(context.bookkeeper.run)

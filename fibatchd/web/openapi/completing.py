@@ -10,7 +10,7 @@ An answer with `x-codes` is an error with one of these codes, or one that any ca
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .joining import Operation, operations
@@ -36,34 +36,43 @@ class Always:
             said.get("error", self.error), said.get("responses", self.responses), said.get("headers", self.headers)
         )
 
+    def without_key(self) -> "Always":
+        """Return the same for an operation that is called without a key."""
+        return replace(
+            self, responses={status: name for status, name in self.responses.items() if status not in WITH_A_KEY}
+        )
+
 
 def complete(document: dict[str, Any], always: Mapping[Operation, Always]) -> None:
     """Complete all answers of a document. `always` says what each of its operations has in common with others."""
     common = document["components"]["responses"]
+    codes = {name: answer.get(CODES, []) for name, answer in common.items()}
     for operation, described in operations(document):
-        described["responses"] = _answers(described, always[operation], common)
-    for operation, described in operations(document):
+        shared = always[operation]
+        if described.get("security") == []:
+            shared = shared.without_key()
+        described["responses"] = _answers(described.get("responses", {}), shared, common)
         for status, answer in described["responses"].items():
-            _write_out(_resolved(answer, common), status, always[operation])
+            any_call = codes.get(shared.responses.get(status, ""), [])
+            _write_out(_resolved(answer, common), status, shared, any_call)
 
 
-def _answers(described: Mapping[str, Any], always: Always, common: Mapping[str, Any]) -> dict[str, Any]:
+def _answers(own: Mapping[str, Any], always: Always, common: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answers of an operation, by status: its own, and those that any call may get."""
-    own: dict[str, Any] = dict(described.get("responses", {}))
-    is_public = described.get("security") == []
-    for status, name in always.responses.items():
-        if status not in own and not (is_public and status in WITH_A_KEY):
-            own[status] = {"$ref": REFERENCE + name}
-        elif CODES in own.get(status, ()):
-            own[status].setdefault("description", common[name]["description"])
-            own[status][CODES] = [*common[name].get(CODES, ()), *own[status][CODES]]
-    return dict(sorted(own.items()))
+    answers: dict[str, Any] = {status: {"$ref": REFERENCE + name} for status, name in always.responses.items()}
+    answers |= own
+    for status, answer in answers.items():
+        if CODES in answer and status in always.responses:
+            answer.setdefault("description", common[always.responses[status]]["description"])
+    return dict(sorted(answers.items()))
 
 
-def _write_out(answer: dict[str, Any], status: str, always: Always) -> None:
-    """Put in an answer's headers, and the body of one that is named by its codes."""
+def _write_out(answer: dict[str, Any], status: str, always: Always, any_call: Iterable[str | None]) -> None:
+    """Put in an answer's headers, and the body of one that is named by its codes; `any_call` are those that any call may get
+    with its status."""
     if CODES in answer:
-        codes = {"properties": {"error": {"properties": {"code": {"enum": answer.pop(CODES)}}}}}
+        said = {"enum": list(dict.fromkeys([*any_call, *answer.pop(CODES)]))}
+        codes = {"properties": {"error": {"properties": {"code": said}}}}
         schema = {"$ref": f"#/components/schemas/{always.error}", **codes}
         answer["content"] = {"application/json": {"schema": schema}}
     for name in [*always.headers.get("any", ()), *always.headers.get(status, ())]:

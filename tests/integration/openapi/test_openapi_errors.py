@@ -9,16 +9,14 @@ import pytest
 import trio
 import trio.testing
 from api import serving
-from oracle import Oracle
+from oracle import oracle
 
-from fibatchd import plugin_loader
 from fibatchd.store import accounts
 from fibatchd.web.guards import Limits
-from fibatchd.web.openapi import Operation, document
+from fibatchd.web.openapi import Operation
 from fibatchd.web.server import serve
 
-DOCUMENT = document(plugin_loader.load())
-ORACLE = Oracle(DOCUMENT)
+ORACLE = oracle()
 ALL = sorted(ORACLE.operations)
 PRIVATE = [operation for operation in ALL if ORACLE.operations[operation].get("security") != []]
 

@@ -12,6 +12,7 @@ import pytest
 from daemons import DaemonProcess, closing_all
 
 CONFIG = """
+max_failed_keys_per_minute = 0
 [storage]
 min_free_bytes = 0
 [batches]
