@@ -55,7 +55,8 @@ class FileList {
     this.columns = [
       {
         head: "File",
-        cell: (file) => h("div", {}, h("span", { class: "wrap" }, file.filename), h("p", { class: "sub mono" }, file.id)),
+        cell: (file) =>
+          h("div", {}, h("span", { class: "wrap" }, file.filename), h("p", { class: "sub mono" }, file.id)),
       },
       { head: "Kind", cell: (file) => PURPOSE[file.purpose] ?? file.purpose },
       { head: "Size", number: true, cell: (file) => bytes(file.bytes) },
