@@ -4,6 +4,7 @@ transaction publishes it. So a create call that did not answer left a whole batc
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from fibatchd.domain import states
 from fibatchd.domain.batches import Batch
@@ -127,6 +128,8 @@ def reserve(batch_id: str, models: Sequence[str], total: int) -> Script[Reserved
 
 
 REMOVE_CHUNK = 2000
+REMOVE_BYTES = 32 * 2**20
+"""PostgreSQL removes a large value in pieces of 2 KB: gigabytes would take longer than one statement may."""
 
 _UNOPENED = "prepared = 0 AND closed_as IS NULL AND ended_at IS NULL AND deleted_at IS NULL"
 _REQUEST_COLUMNS = (
@@ -199,19 +202,22 @@ def retract(batch_id: str) -> Script[bool]:
     return (yield from remove_requests(first, reserved))
 
 
+_REMOVABLE = """
+SELECT q.number, COALESCE(LENGTH(b.body), 0) + COALESCE(LENGTH(r.body), 0) FROM requests q
+LEFT JOIN request_bodies b ON b.number = q.number LEFT JOIN results r ON r.number = q.number
+WHERE q.number >= ? AND q.number < ? ORDER BY q.number LIMIT ?
+"""
+
+
 def remove_requests(first: int, count: int) -> Script[bool]:
     """Remove up to a chunk of the requests numbered `first` on; False where none of the `count` is left."""
-    gone = yield Query(
-        "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE number >= ? AND number < ? LIMIT ?) "
-        "RETURNING number",
-        (first, first + count, REMOVE_CHUNK),
-    )
-    if not gone:
-        return False
-    numbers = [number for (number,) in gone]
-    yield Query("DELETE FROM request_bodies WHERE number = ANY(?)", (numbers,))
-    yield Query("DELETE FROM results WHERE number = ANY(?)", (numbers,))
-    return True
+    rows = yield Query(_REMOVABLE, (first, first + count, REMOVE_CHUNK))
+    sizes = accumulate(size for _, size in rows)
+    # The first one always; then as many as are not too large together.
+    numbers = [number for (number, size), total in zip(rows, sizes, strict=True) if total - size < REMOVE_BYTES]
+    for table in ("requests", "request_bodies", "results"):
+        yield Query(f"DELETE FROM {table} WHERE number = ANY(?)", (numbers,))
+    return bool(rows)
 
 
 def open_batch(

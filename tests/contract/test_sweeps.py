@@ -5,8 +5,8 @@ from scenario import DAY, POLICY, claim, create, daemon, delete, get, owner, rea
 
 from fibatchd.domain import states
 from fibatchd.domain.requests import Failure
-from fibatchd.store import batches, claims, jobs, sweeps
-from fibatchd.store.interface import NOW
+from fibatchd.store import admission, batches, claims, jobs, sweeps
+from fibatchd.store.interface import NOW, Query
 
 GONE = Failure("model_not_found", "The model is gone", 404)
 
@@ -90,3 +90,19 @@ async def test_what_was_put_off_by_a_clock_that_was_ahead_is_due_at_once(store, 
     assert await store.write(sweeps.bring_forward, 100) == 0
     assert [claimed.number for claimed in await claim(store, worker)] == [later.number]
     assert await store.write(jobs.take, "tidy", worker) is not None
+
+
+def left():
+    ((count,),) = yield Query("SELECT COUNT(*) FROM request_bodies")
+    return count
+
+
+async def test_a_purge_takes_no_more_bytes_at_once_than_may_be(store, monkeypatch):
+    ada = await owner(store)
+    batch = await create(store, ada, ["m"] * 4)
+    await delete(store, ada, batch.id)
+    monkeypatch.setattr(admission, "REMOVE_BYTES", 1)
+    found = []
+    while await store.write(sweeps.purge, batch.id):
+        found.append(await store.read(left))
+    assert found == [3, 2, 1, 0]
