@@ -53,6 +53,7 @@ async def read_all(found: list[Account]) -> None:
     """Wait until everything is over, then write down every batch of every account with its results."""
     end = trio.current_time() + SETTLE_S
     for account in found:
+        assert account.stand.upstream.process.poll() is None, "the upstream is to outlive everything"
         for batch, form in await _batches(account.main):
             await _until_final(account.main, batch, end)
             await _read(account, batch, form)
