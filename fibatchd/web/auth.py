@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from quart import current_app, g, request
+from werkzeug.exceptions import NotFound
 
 from fibatchd.context import Caller
 from fibatchd.domain.accounts import DELETED, SUSPENDED, Account, Key, looks_like_key, secret_hash
@@ -35,7 +36,10 @@ def caller() -> Caller:
 
 async def authenticate() -> None:
     """Set the caller of the current request. Raises ApiError: 401 for a key that is missing or not good, 403 for one of a
-    suspended account."""
+    suspended account; NotFound for a path that no route is written like."""
+    if request.scope["path"].startswith("//"):
+        # The router takes slashes off the front, and a proxy that shuts a path off may not have.
+        raise NotFound
     if request.routing_exception is not None or is_public():
         return
     secret = _sent_key()

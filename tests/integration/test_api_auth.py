@@ -172,3 +172,9 @@ async def test_who_tries_many_keys_is_sent_away(tmp_path):
         assert (await call(api.ada.secret)).status_code == 200, "who was known goes on"
         assert (await api.http.get("/v1/models")).status_code == 401
         assert (await api.http.get("/healthz")).status_code == 200
+
+
+async def test_slashes_in_front_make_another_path(api):
+    for path in ("//v1/models", "///v1/batches", "//healthz"):
+        answer = await api.call("GET", f"http://127.0.0.1:{api.port}{path}")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, None), path
