@@ -31,7 +31,9 @@ def pytest_collection_modifyitems(items):
     """Files that take long come first, so that no worker is left with one when the others are done."""
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     folder = {item.path: item.path.relative_to(HERE).parts[0] for item in items}
-    items.sort(key=lambda item: (folder[item.path] in BRIEF, -slow[item.path]))  # stable: files stay whole
+    begins = {item.path for item in items if item.get_closest_marker("begins")}
+    # Stable: files stay whole.
+    items.sort(key=lambda item: (item.path not in begins, folder[item.path] in BRIEF, -slow[item.path]))
 
 
 @pytest.fixture(scope="session")
