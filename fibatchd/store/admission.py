@@ -182,9 +182,11 @@ def over_limit(account_id: str, batch_id: str, requests: int, limits: Limits) ->
     return None
 
 
-def is_unopened(batch_id: str) -> Script[bool]:
-    """Whether a batch still waits for its requests: it was neither opened, nor given up, closed or deleted."""
-    return bool((yield Query(f"SELECT 1 FROM batches WHERE id = ? AND {_UNOPENED}", (batch_id,))))
+def is_unopened(batch_id: str, *, stay: bool = False) -> Script[bool]:
+    """Whether a batch still waits for its requests: it was neither opened, nor given up, closed or deleted. With `stay`
+    that remains so until the transaction, which writes, has ended."""
+    lock = " FOR UPDATE" if stay else ""
+    return bool((yield Query(f"SELECT 1 FROM batches WHERE id = ? AND {_UNOPENED}{lock}", (batch_id,))))
 
 
 def retract(batch_id: str) -> Script[bool]:

@@ -178,7 +178,7 @@ def reserve(
     over_limit = yield from _too_many(work, total, limits)
     if over_limit is not None:
         return over_limit
-    if not (yield from admission.is_unopened(work.batch_id)):
+    if not (yield from admission.is_unopened(work.batch_id, stay=True)):
         raise Over
     return (yield from admission.reserve(work.batch_id, [model], total))
 

@@ -37,6 +37,7 @@ class Account:
         self.chance = random.Random(f"{seed} {name}")
         self.seed = seed
         self.clients: list[Client] = []
+        self.retired: list[Client] = []
         self.batches: list[str] = []
         self._made = 0
 
@@ -106,7 +107,7 @@ async def trouble(account: Account, until: float) -> None:
 
 async def _revoke(account: Account) -> None:
     if len(account.clients) > 1 and await _do(account, "revoke", "key", "revoke", account.clients[1].key):
-        await account.clients.pop(1).aclose()
+        account.retired.append(account.clients.pop(1))  # not closed: one of the actors may be about to use it
     if len(account.clients) < 2:
         with suppress(StoreError):
             account.clients.append(await new_client(account.stand, account.id))
@@ -159,7 +160,7 @@ async def accounts(stand: Stand, seed: int, hook: str) -> AsyncIterator[list[Acc
         yield made
     finally:
         for account_ in made:
-            for client in account_.clients:
+            for client in (*account_.clients, *account_.retired):
                 await client.aclose()
 
 
