@@ -1,5 +1,6 @@
 """A daemon on a store of its own, before an upstream, and a client; all on this machine, all gone afterwards."""
 
+import http.client
 import json
 import shutil
 import sqlite3
@@ -10,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import Popen
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 from daemons import DaemonProcess
@@ -39,6 +40,29 @@ max_connections = 4096
 """
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A call that was made: its answer, and between which moments (Unix time)."""
+
+    answer: dict[str, Any]
+    began: float
+    ended: float
+
+    @property
+    def took_s(self) -> float:
+        """Seconds until the answer was there."""
+        return self.ended - self.began
+
+
+class Times(NamedTuple):
+    """Unix times. `finalizing` is when the last request was over; what has no files to write has then ended, too."""
+
+    created: float
+    began: float
+    finalizing: float
+    ended: float
+
+
 @dataclass
 class Stand:
     """`server` is the handle of the PostgreSQL that is this stand's own, None on SQLite."""
@@ -60,6 +84,19 @@ class Stand:
         text = "\n".join(json.dumps(line) for line in lines)
         answer = self.client.post("/v1/files", data={"purpose": "batch"}, files={"file": ("in.jsonl", text.encode())})
         return str(answer.raise_for_status().json()["id"])
+
+    def send(self, path: str, body: bytes, content_type: str = "application/json") -> Sent:
+        """POST a body that is ready beforehand, by a client that adds next to nothing to the time it takes."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.daemon.port)
+        headers = {"authorization": f"Bearer {self.key}", "content-type": content_type}
+        began = time.time()
+        connection.request("POST", path, body, headers)
+        with connection.getresponse() as answer:
+            text = answer.read()
+        ended = time.time()
+        connection.close()
+        assert answer.status == 200, text
+        return Sent(json.loads(text), began, ended)
 
     def create(self, file_id: str) -> str:
         """Create a batch of an uploaded file and return its id."""
@@ -83,9 +120,10 @@ class Stand:
             assert time.monotonic() < deadline
             time.sleep(SOON_S)
 
-    def longest_hold_s(self) -> float:
-        """Return for how long the event loop was held at most since this was last asked."""
-        return float(self.client.get("/v1/bench/longest-hold").raise_for_status().json()["seconds"])
+    def longest_hold(self) -> tuple[float, float]:
+        """Return for how long the event loop was held at most since this was last asked: seconds, and of CPU time."""
+        told = self.client.get("/v1/bench/longest-hold").raise_for_status().json()
+        return float(told["seconds"]), float(told["cpu_s"])
 
     def of_another_account(self) -> "Stand":
         """Return the same daemon as another account's client sees it."""
@@ -105,21 +143,27 @@ class Stand:
         assert batch["status"] == "completed", batch
         assert counts["completed"] == counts["total"], batch
 
-    def times(self, batch_id: str) -> tuple[float, float, float]:
-        """Return when a batch was created, began and ended, in Unix time, from the database: the API tells whole seconds."""
-        sql = f"SELECT created_at, in_progress_at, ended_at FROM batches WHERE id = '{batch_id}'"
+    @property
+    def database_pid(self) -> int:
+        """The process of the database's server; on SQLite the daemon's own."""
+        return int(self.server.get_pid()) if self.server is not None else self.process.pid
+
+    def times(self, batch_id: str) -> Times:
+        """Return when a batch went from state to state, from the database: the API tells whole seconds."""
+        sql = f"SELECT created_at, in_progress_at, finalizing_at, ended_at FROM batches WHERE id = '{batch_id}'"
         if self.server is not None:
-            row = self.server.psql(f"COPY ({sql}) TO STDOUT;").split()
+            row = [None if text == "\\N" else text for text in self.server.psql(f"COPY ({sql}) TO STDOUT;").split()]
         else:
             with sqlite3.connect(f"file:{self.folder / 'fibatchd.db'}?mode=ro", uri=True) as database:
                 row = database.execute(sql).fetchone()
-        created, began, ended = map(float, row)
-        return created, began, ended
+        created, began, finalizing, ended = row
+        return Times(float(created), float(began), float(finalizing or ended), float(ended))
 
 
 @contextmanager
-def stand(upstream: str, *, concurrency: int, store: str = "sqlite") -> Iterator[Stand]:
-    """Start a daemon before the upstream at this URL; `store` is "sqlite" or "postgresql", a durable server of its own."""
+def stand(upstream: str, *, concurrency: int, store: str = "sqlite", more: str = "") -> Iterator[Stand]:
+    """Start a daemon before the upstream at this URL; `store` is "sqlite" or "postgresql", a durable server of its own.
+    `more` is added to its configuration."""
     with ExitStack() as stack:
         folder = stack.enter_context(scratch())
         server, storage = None, "sqlite:fibatchd.db"
@@ -132,6 +176,7 @@ def stand(upstream: str, *, concurrency: int, store: str = "sqlite") -> Iterator
         plugins.mkdir()
         shutil.copy(Path(__file__).with_name("loop_watch.py"), plugins)
         config = _CONFIG.format(plugins=plugins, storage=storage, upstream=upstream, concurrency=concurrency)
+        config += more
         daemon = DaemonProcess(folder, config)
         stack.callback(daemon.close)
         key = daemon.new_key()

@@ -25,26 +25,33 @@ def measure(store: str) -> Mapping[str, float]:
         with stand(nginx.url, concurrency=AT_ONCE, store=store) as daemon:
             daemon.run_file(daemon.upload(tiny(WARM_UP)))
             before = bare_loop("h11", nginx.port, AT_ONCE, bodies)
-            with CpuWatch(daemon.process.pid) as cpu:
+            with CpuWatch(daemon.process.pid) as cpu, CpuWatch(daemon.database_pid) as database:
                 batch = daemon.run_file(daemon.upload(tiny(REQUESTS)))
             after = bare_loop("h11", nginx.port, AT_ONCE, bodies)
-            _, began, ended = daemon.times(batch)
+            times = daemon.times(batch)
             memory = peak_mib(daemon.process.pid)
         fastest = bare_loop("httptools", nginx.port, AT_ONCE, bodies)
         most = ceiling(nginx.port, connections=AT_ONCE, depth=16)
-    rate, cpu_us = REQUESTS / (ended - began), cpu.between(began, ended) / REQUESTS * 1e6
+    rate = REQUESTS / (times.ended - times.began)
+    cpu_us = cpu.between(times.began, times.ended) / REQUESTS * 1e6
+    database_us = database.between(times.began, times.ended) / REQUESTS * 1e6
     bare, bare_us = (before.rate + after.rate) / 2, (before.cpu_us + after.cpu_us) / 2
-    return {
+    found = {
         f"dispatch_{store}": rate / bare,
-        f"dispatch_cpu_{store}": cpu_us / bare_us,
+        "dispatch_cpu_sqlite" if store == "sqlite" else "CPU time, ratio to the bare loop's": cpu_us / bare_us,
         "requests/s": rate,
         "requests/s, bare loop": bare,
         "requests/s, bare loop with httptools": fastest.rate,
         "requests/s, nginx at most": most,
         "µs CPU a request": cpu_us,
         "µs CPU a request, bare loop": bare_us,
+        "µs CPU a request, PostgreSQL": database_us,
+        "seconds in which the result files were written": times.ended - times.finalizing,
         "MiB peak": memory,
     }
+    if store == "sqlite":  # in the daemon's own process
+        del found["µs CPU a request, PostgreSQL"]
+    return found
 
 
 _TITLE = "Dispatch, tiny requests, a file batch of 20,000, {}: ratio to the bare loop"
