@@ -24,6 +24,7 @@ COMMANDS = {
     "batch": "fibatchd.cli.batch",
     "migrate": "fibatchd.cli.migrate",
     "migrate-store": "fibatchd.cli.migrate_store",
+    "backup": "fibatchd.cli.backup",
     "openapi": "fibatchd.cli.openapi",
     "version": "fibatchd.cli.version",
 }

@@ -1,0 +1,59 @@
+"""A copy of an SQLite database, taken while a daemon works on it.
+
+`VACUUM INTO` reads one snapshot, which holds no writer up, and writes a file without what was deleted: no page of a prompt
+that is gone from the tables is left in it. (SQLite's backup API copies pages as they are, and begins anew with each commit
+of another process.) A file copied by `cp` while the daemon runs lacks what stands in the write-ahead log, or is torn.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+import apsw
+
+from fibatchd.errors import StoreError, StoreUnavailable
+from fibatchd.store.sqlite import BUSY_TIMEOUT_MS
+
+
+def back_up(source: Path, target: Path) -> int:
+    """Write a consistent copy of `source` to `target`, which must not exist yet; return its size in bytes.
+
+    The copy is checked, on disk, and readable by its owner alone before it has its name. The schema stays as it is: nothing
+    is migrated. Raises StoreError, StoreUnavailable.
+    """
+    if not source.is_file():
+        raise StoreError(f"there is no database {source}")
+    if target.exists():
+        raise StoreError(f"{target} exists already, and is left as it is")
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        partial.unlink(missing_ok=True)
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        _copy(source, partial)
+        size = partial.stat().st_size
+        _sync(partial)
+        partial.rename(target)
+        _sync(target.parent)
+    except (OSError, apsw.Error) as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise StoreUnavailable(f"{source} cannot be backed up to {target}: {error}") from None
+    return size
+
+
+def _copy(source: Path, partial: Path) -> None:
+    with contextlib.closing(apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.execute("VACUUM INTO ?", (str(partial),))
+    with contextlib.closing(apsw.Connection(str(partial), flags=apsw.SQLITE_OPEN_READONLY)) as copy:
+        found = [row[0] for row in copy.execute("PRAGMA integrity_check")]
+    if found != ["ok"]:
+        raise StoreError(f"the copy of {source} is damaged: {found[0]}")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
