@@ -108,7 +108,7 @@ def split_object(text: bytes | Raw) -> dict[str, Raw]:
     members = _decoded(_decode_object, text, "an object")
     if members is None:
         whole = bytes(text)
-        members = {_string(key): Raw(whole[start:end]) for key, start, end in member_spans(whole)}
+        members = {_string(key): Raw(memoryview(whole)[start:end]) for key, start, end in member_spans(whole)}
     return members
 
 
@@ -127,7 +127,7 @@ def split_array(text: bytes | Raw, most: int) -> list[Raw]:
         raise InvalidJson("expected an array")
     else:
         _decoded(_check_syntax, text, "an array")
-    return [Raw(whole[start:end]) for start, end in islice(element_spans(whole), most + 1)]
+    return [Raw(memoryview(whole)[start:end]) for start, end in islice(element_spans(whole), most + 1)]
 
 
 def decode(text: bytes | Raw) -> Any:
@@ -321,7 +321,7 @@ def _known_members(text: bytes, names: frozenset[str]) -> Iterator[tuple[str, Ra
     for key, start, end in member_spans(text):
         name = _string(key)
         if name in names:
-            yield name, Raw(text[start:end])
+            yield name, Raw(memoryview(text)[start:end])
         elif text[start:end] != b"null":
             raise UnknownMember(name)
 

@@ -135,13 +135,15 @@ class Client:
         await self.call("POST", "/v1/messages", json={"max_tokens": 9, **message, "model": "m"}, headers=headers)
 
     async def streams(self) -> None:
-        """Half of the streams are left before their end."""
+        """Half of the streams are left after their first bytes."""
         body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "word " * 200}]}
-        async with self.http.stream("POST", "/v1/chat/completions", json=body) as answer:
-            assert answer.status_code == 200
-            async for _ in answer.aiter_bytes():
-                if self.chance.random() < 0.5:
-                    break
+        if self.chance.random() < 0.5:
+            answer = await self.call("POST", "/v1/chat/completions", json=body, kind="stream")
+            assert b"[DONE]" in answer.content
+            return
+        stream = await self.connected("/v1/chat/completions", json.dumps(body).encode())
+        assert (await stream.receive_some(65536)).startswith(b"HTTP/1.1 200 ")
+        await trio.aclose_forcefully(stream)
 
     async def lists(self) -> None:
         for path in ("batches", "files", "models", "batch_webhook/events", "messages/batches"):
@@ -160,14 +162,17 @@ class Client:
     async def leaving(self) -> None:
         """A client that goes away in the middle of its body, or without waiting for the answer."""
         body = json.dumps({"requests": self.requests(100)}).encode()
-        sent = body[: self.chance.randrange(len(body))]
+        await trio.aclose_forcefully(await self.connected("/v1/batches", body, self.chance.randrange(len(body))))
+        await trio.sleep(0.02)
+
+    async def connected(self, path: str, body: bytes, sent: int | None = None) -> trio.SocketStream:
+        """A connection on which a call was made, or so many bytes of its body were sent."""
         url = self.http.base_url
-        head = f"POST /v1/batches HTTP/1.1\r\nhost: a\r\nauthorization: {self.http.headers['authorization']}\r\ncontent-length: {len(body)}\r\n\r\n"  # fmt: skip
+        head = f"POST {path} HTTP/1.1\r\nhost: a\r\nauthorization: {self.http.headers['authorization']}\r\ncontent-length: {len(body)}\r\n\r\n"  # fmt: skip
         stream = await trio.open_tcp_stream(url.host, url.port)
         with suppress(trio.BrokenResourceError):
-            await stream.send_all(head.encode() + sent)
-        await trio.aclose_forcefully(stream)
-        await trio.sleep(0.02)
+            await stream.send_all(head.encode() + body[:sent])
+        return stream
 
 
 STEPS: list[Callable[[Client], Awaitable[None]]] = [

@@ -2,6 +2,7 @@
 ones of that size, and the event loop goes on meanwhile."""
 
 import json
+import math
 
 import pytest
 from vitals import MIB
@@ -10,7 +11,7 @@ SIZE = 30 * MIB
 ROOM = 16 * MIB
 """So much more than an honest request a hostile one may take."""
 TRIES = 3
-HELD_S = 2.5
+HELD_S = 5.0
 """A beat of the loop may be so late on a machine that has other tests to run: far less than a body takes to be checked."""
 
 
@@ -91,10 +92,10 @@ def bounds(site):
     found = {}
     with site.client() as client:
         for path in PATHS[:2]:
-            costs = [cost(site, client, path, as_sent(path, body)) for body in honest()]
+            costs = [cost(site, client, path, as_sent(path, body), math.inf) for body in honest()]
             assert [answer.status_code for _, answer in costs] == [200, 200], [answer.text[:300] for _, answer in costs]
             found[path] = max(taken for taken, _ in costs) + ROOM
-        found[PATHS[2]] = cost(site, client, PATHS[2], as_sent(PATHS[2], honest()[1]))[0] + ROOM
+        found[PATHS[2]] = cost(site, client, PATHS[2], as_sent(PATHS[2], honest()[1]), math.inf)[0] + ROOM
     return found
 
 

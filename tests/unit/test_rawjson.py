@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from json_texts import arrays, is_json_object, lossless, mutations, objects
 from msgspec import Raw
@@ -116,6 +116,7 @@ def test_too_many_elements_show_without_being_held():
             rawjson.split_array(broken, 3)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from([b"x", b"\\n", b"\\\\", b'\\"', b"\\u0041", "é".encode(), b"[{", b'\\"]}']),
     st.sampled_from([0, 1, 255, 256, 257, 4096, 4097, 70_000]),
