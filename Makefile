@@ -1,5 +1,5 @@
 # All that is needed beforehand: make, and Python 3.11 or newer.
-.PHONY: install demo demo-llm test test-fast check audit openapi bench torture test-real wheel binary test-binary clean
+.PHONY: install demo demo-llm test test-fast check audit openapi reference docs bench torture test-real wheel binary test-binary clean
 
 VENV := .venv
 LLM_VENV := .venv-llm
@@ -59,6 +59,14 @@ test-fast: $(VENV)/.installed-dev
 openapi: $(VENV)/.installed
 	$(BIN)/fibatchd openapi > schemas/openapi.yaml
 
+# The page of all settings, from their schemas.
+reference: $(VENV)/.installed
+	$(BIN)/python docs/building/configuration.py
+
+# The manual, in site/. A link or an anchor that leads nowhere fails it, and so does a page that no menu has.
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -97,5 +105,5 @@ test-real: $(VENV)/.installed-dev $(LLM_VENV)/.installed $(EMBED_VENV)/.installe
 	$(BIN)/python -m pytest -m real
 
 clean:
-	rm -rf $(VENV) $(LLM_VENV) $(EMBED_VENV) $(RELEASE_VENV) $(AUDIT_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(LLM_VENV) $(EMBED_VENV) $(RELEASE_VENV) $(AUDIT_VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -exec rm -rf {} +

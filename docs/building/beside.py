@@ -19,7 +19,8 @@ PAGES = ("plugins/README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.m
 """Those that stand in the navigation."""
 OUTSIDE = re.compile(r"\]\(\.\./((?:\.\./)*)([^)#]+)")
 INTO_DOCS = re.compile(r"\]\((?:\.\./)?docs/")
-FOREIGN = re.compile(r"""<(?:script|img|iframe|source)[^>]+src=["']?(?:https?:)?//|<link[^>]+href=["']?(?:https?:)?//[^>]*>""")
+_ELSEWHERE = r"""=["']?(?:https?:)?//[^>]*>"""
+FOREIGN = re.compile(rf"<(?:script|img|iframe|source)[^>]+src{_ELSEWHERE}|<link[^>]+href{_ELSEWHERE}")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
