@@ -71,6 +71,18 @@ static int take(z_stream *in, void *buffer, size_t size) {
     return 0;
 }
 
+/* Read on to the payload's end, where zlib compares its checksum. Return 0, or -1 where it is another. */
+static int finish(z_stream *in) {
+    unsigned char rest[BLOCK];
+    int status;
+    do {
+        in->next_out = rest;
+        in->avail_out = sizeof rest;
+        status = inflate(in, Z_NO_FLUSH);
+    } while (status == Z_OK);
+    return status == Z_STREAM_END ? 0 : -1;
+}
+
 static int write_file(z_stream *in, const char *path, mode_t mode, size_t size) {
     static char buffer[256 * BLOCK];
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -92,17 +104,21 @@ static int unpack_into(const char *folder) {
     z_stream in = {.next_in = (unsigned char *)payload_begin, .avail_in = payload_end - payload_begin};
     struct header member;
     int failed = inflateInit2(&in, 16 + MAX_WBITS) != Z_OK; /* 16: gzip's framing */
-    while (!failed && take(&in, &member, sizeof member) == 0 && member.name[0]) {
+    while (!failed) {
+        errno = EIO; /* where no call says more, the payload is damaged */
+        if ((failed = take(&in, &member, sizeof member)) || !member.name[0])
+            break;
         char *path = path_of("%s/%.155s%s%.100s", folder, member.prefix, member.prefix[0] ? "/" : "", member.name);
         mode_t mode = strtoul(member.mode, NULL, 8);
         if (member.type == '5')
             failed = mkdir(path, mode);
         else if (member.type == '2')
-            failed = symlink(member.target, path);
+            failed = symlink(path_of("%.100s", member.target), path);
         else
             failed = write_file(&in, path, mode, strtoul(member.size, NULL, 8));
         free(path);
     }
+    failed = failed || finish(&in);
     inflateEnd(&in);
     return failed ? -1 : 0;
 }
@@ -135,9 +151,11 @@ static void sweep(const char *place) {
 
 /* Unpack under a name of our own, then rename: a folder is there whole or not at all, after a power cut too. */
 static int unpack(const char *place, const char *folder) {
-    char *fresh = path_of("%s.%d", folder, (int)getpid());
-    remove_tree(fresh); /* another process' that had this id */
-    int held = mkdir(fresh, 0700) == 0 ? hold(fresh) : -1;
+    /* Not named for the process: containers that share the place may all be process 1. */
+    char *fresh = mkdtemp(path_of("%s.XXXXXX", folder));
+    if (!fresh)
+        return refuse(place, strerror(errno));
+    int held = hold(fresh);
     if (held < 0 || unpack_into(fresh) < 0 || syncfs(held) < 0 || rename(fresh, folder) < 0) {
         int error = errno;
         remove_tree(fresh);
@@ -169,13 +187,14 @@ static int run_from(const char *place, char **argv) {
     return refuse(folder, "was removed again and again");
 }
 
-/* Use a place if it is this user's alone: programs are run from it. */
-static int try_place(const char *place, char **argv) {
+/* Use a place if it is this user's alone: programs are run from it, and old ones removed. `flags` are open's: O_NOFOLLOW for
+ * a place where others could have put a link, and turn it around after this look. */
+static int try_place(const char *place, int flags, char **argv) {
     struct stat found;
     struct statvfs mounted;
     if (mkdir(place, 0700) < 0 && errno != EEXIST)
         return refuse(place, strerror(errno));
-    int folder = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int folder = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
     if (folder < 0 || fstat(folder, &found) < 0 || fstatvfs(folder, &mounted) < 0)
         return refuse(place, strerror(errno));
     close(folder);
@@ -195,15 +214,15 @@ int main(int argc, char **argv) {
     const char *given;
     (void)argc;
     if ((given = variable("CACHE_DIRECTORY"))) /* systemd's CacheDirectory= */
-        try_place(path_of("%.*s", (int)strcspn(given, ":"), given), argv);
+        try_place(path_of("%.*s", (int)strcspn(given, ":"), given), 0, argv);
     if ((given = variable("XDG_CACHE_HOME")))
-        try_place(path_of("%s/" PROGRAM, given), argv);
+        try_place(path_of("%s/" PROGRAM, given), 0, argv);
     if ((given = variable("HOME"))) {
         mkdir(path_of("%s/.cache", given), 0700);
-        try_place(path_of("%s/.cache/" PROGRAM, given), argv);
+        try_place(path_of("%s/.cache/" PROGRAM, given), 0, argv);
     }
     given = variable("TMPDIR");
-    try_place(path_of("%s/" PROGRAM "-%u", given ? given : "/tmp", (unsigned)geteuid()), argv);
+    try_place(path_of("%s/" PROGRAM "-%u", given ? given : "/tmp", (unsigned)geteuid()), O_NOFOLLOW, argv);
     fprintf(stderr, PROGRAM ": found no place to unpack itself; set CACHE_DIRECTORY to a folder of yours\n%s", refusals);
     return 1;
 }

@@ -113,3 +113,29 @@ def test_nowhere_to_go(fresh, cache):
     assert done.returncode == 1
     assert f"{cache}: belongs to somebody else, or others may write to it" in errors
     assert "/proc/fibatchd-" in errors
+
+
+def test_a_damaged_file_leaves_nothing(fresh, cache, tmp_path):
+    """What was cut or changed on its way must not become a program that is kept for good."""
+    content = bytearray(fresh.path.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(content)
+    damaged.chmod(0o700)
+    done = start(replace(fresh, path=damaged), TMPDIR="/proc")
+    _, errors = done.communicate(timeout=60)
+    assert done.returncode == 1
+    assert str(cache) in errors
+    assert list(cache.iterdir()) == []
+
+
+def test_a_link_among_temporary_files_is_not_followed(fresh, cache, tmp_path):
+    """Whoever put it there could turn it around, and what lies where it points is not for the launcher to remove."""
+    cache.chmod(0o777)
+    own = tmp_path / "own"
+    (own / "fibatchd-of-mine").mkdir(parents=True)
+    (tmp_path / f"fibatchd-{os.geteuid()}").symlink_to(own)
+    done = start(fresh, TMPDIR=str(tmp_path))
+    done.communicate(timeout=60)
+    assert done.returncode == 1
+    assert [path.name for path in own.iterdir()] == ["fibatchd-of-mine"]
