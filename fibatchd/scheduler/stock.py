@@ -12,7 +12,7 @@ from fibatchd.scheduler.rate import Rate
 
 AHEAD_S = 0.02  # the stock lasts about so long, or as long as two claims where those take longer
 AHEAD_MAX_S = 0.5
-GOAL_MAX = 128
+GOAL_MAX = 256
 CLAIM_WEIGHT = 0.2  # of the last claim among all in how long one takes
 HASTE_MAX = 8.0
 

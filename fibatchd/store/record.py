@@ -54,9 +54,10 @@ def record(outcomes: Sequence[Outcome], policy: Policy) -> Script[int]:
     answers = [(o.claimed.number, o.answer[0], o.answer[1]) for o in kept if o.answer]
     if answers:
         yield Insert("results", ("number", "status_code", "body"), answers)
-    yield from _apply(_sum(kept), closed)
+    over = yield from _apply(_sum(kept), closed)
     yield from spending.add(_books(kept), now)
-    yield from finish_if_done(batch_ids, policy, now)
+    if over:
+        yield from finish_if_done(over, policy, now)
     return len(kept)
 
 
@@ -115,12 +116,13 @@ UPDATE batches SET running = running - ?, completed = completed + ?, failed = fa
     cancelled = cancelled + ?, expired = expired + ?, input_tokens = input_tokens + ?, cached_tokens = cached_tokens + ?,
     output_tokens = output_tokens + ?, reasoning_tokens = reasoning_tokens + ?, cost = cost + ?,
     cost_unknown = cost_unknown + ?
-WHERE id = ?
+WHERE id = ? RETURNING id, queued + running
 """
 
 
-def _apply(deltas: dict[str, _Delta], closed: dict[str, str | None]) -> Script[None]:
-    """Add the sums to batches and lanes. In a closed batch nothing is queued again: it ends as the batch was closed."""
+def _apply(deltas: dict[str, _Delta], closed: dict[str, str | None]) -> Script[list[str]]:
+    """Add the sums to batches and lanes. In a closed batch nothing is queued again: it ends as the batch was closed. Returns
+    the batches of which nothing is left to do."""
     rows, lanes = [], []
     for batch_id, d in deltas.items():
         ends_as = closed.get(batch_id)
@@ -145,12 +147,12 @@ def _apply(deltas: dict[str, _Delta], closed: dict[str, str | None]) -> Script[N
         )
         if ends_as is None:
             lanes += [(count, lane) for lane, count in d.lanes.items()]
-    if rows:
-        yield Many(_COUNT, rows)
+    counted = (yield Many(_COUNT, rows)) if rows else []
     if lanes:
         models = yield Many("UPDATE lanes SET queued = queued + ? WHERE id = ? RETURNING model", lanes)
         for (model,) in sorted(set(models)):
             yield Notify("work", model)
+    return [batch_id for batch_id, left in counted if not left]
 
 
 def _books(outcomes: Sequence[Outcome]) -> spending.Books:

@@ -115,6 +115,20 @@ async def test_who_is_held_up_by_the_limit_goes_on_when_work_elsewhere_ends(worl
         assert upstreams[B].running.total() == 8
 
 
+async def test_an_account_at_its_limit_has_a_stock_all_the_same(world, clock, upstreams):
+    """What is claimed ahead does not count as running, so that its places are filled without asking the store."""
+    async with world(ACCESS + model(concurrency=100)) as w:
+        upstreams[A].behaviour = after(0.002)
+        owner = await w.account("free")
+        batch_id = await w.submit(owner, 9000)
+        for _ in range(20):
+            await trio.sleep(0.05)
+            assert upstreams[A].running.total() == 8
+        assert len(w.scheduler.pools["m"].stock) > 20
+        assert (await w.until(owner, batch_id)).completed == 9000
+        assert upstreams[A].most == 8
+
+
 async def test_places_that_a_batch_at_its_end_cannot_use_go_to_the_next_at_once(world, clock, upstreams):
     async with world(ACCESS + model(concurrency=8)) as w:
         owner = await w.account()
