@@ -75,6 +75,7 @@ function open(title, content, buttons, closed = false) {
     const close = (value) => ((answer = value), dialog.close());
     dialog.append(heading, ...content, h("div", { class: "buttons" }, buttons(close)));
     document.body.append(dialog);
+    window.addEventListener("hashchange", () => dialog.close(), { once: true }); // what it asks about is not shown any more
     dialog.showModal();
   });
 }

@@ -1,6 +1,20 @@
 // JSON as text: laid out for reading without being decoded, so that every number keeps its digits, and every key its place.
 
-const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+/** The tokens of a text, `[token, index]` each. Strings are not left to the pattern: one of megabytes would be too much for
+    the stack that it is matched with. */
+function* tokens(text) {
+  const pattern = /["{}[\],:]|[^\s{}[\],:"]+/g;
+  for (let found; (found = pattern.exec(text)); ) {
+    if (found[0] === '"') pattern.lastIndex = stringEnd(text, pattern.lastIndex);
+    yield [text.slice(found.index, pattern.lastIndex), found.index];
+  }
+}
+
+function stringEnd(text, start) {
+  let at = start;
+  while (at < text.length && text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
+  return at + 1;
+}
 
 /** The members of an object: its keys, each with the text of its value. */
 export function members(text) {
@@ -9,7 +23,7 @@ export function members(text) {
     key = null,
     start = 0,
     expectsKey = false;
-  for (const { 0: token, index } of text.matchAll(TOKEN)) {
+  for (const [token, index] of tokens(text)) {
     if (depth === 1 && key !== null && (token === "," || token === "}")) {
       found[key] = text.slice(start, index).trim();
       key = null;
@@ -24,23 +38,25 @@ export function members(text) {
   return found;
 }
 
-/** A JSON text with its members and elements on lines of their own. */
-export function pretty(text) {
-  const tokens = text.match(TOKEN) ?? [];
+/** A JSON text with its members and elements on lines of their own, of `most` characters or little more. */
+export function pretty(text, most = Infinity) {
   let out = "",
-    depth = 0;
+    depth = 0,
+    before = null;
   const line = () => `\n${"  ".repeat(depth)}`;
-  tokens.forEach((token, index) => {
-    const before = tokens[index - 1];
+  for (const [token] of tokens(text)) {
+    if (out.length > most) break;
+    const isFirst = before === "{" || before === "[";
+    before = token;
     if (token === "}" || token === "]") {
       depth -= 1;
-      out += before === "{" || before === "[" ? token : line() + token;
-      return;
+      out += isFirst ? token : line() + token;
+      continue;
     }
-    if (before === "{" || before === "[") out += line();
+    if (isFirst) out += line();
     if (token === "{" || token === "[") depth += 1;
     if (token === ",") out += `,${line()}`;
     else out += token === ":" ? ": " : token;
-  });
+  }
   return out;
 }

@@ -21,7 +21,8 @@ export async function look(file, told, signal) {
     for (;;) {
       const { value, done } = await reader.read();
       if (signal.aborted) return;
-      const lines = (rest + (value ?? "")).split("\n");
+      const lines = (value ?? "").split("\n"); // of the new piece alone: a line may be as long as the file
+      lines[0] = rest + lines[0];
       rest = done ? "" : lines.pop();
       read += value?.length ?? 0;
       for (const text of lines) {

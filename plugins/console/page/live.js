@@ -32,17 +32,31 @@ export async function poll(path, { every, show, fail, signal }) {
 
 /** Wait; an aborted signal ends it. */
 export function pause(ms, signal) {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+  return until(signal, (over) => {
+    const timer = setTimeout(over, ms);
+    return () => clearTimeout(timer);
   });
 }
 
 /** Wait until somebody looks at the page. */
 export function visible(signal) {
   if (!document.hidden || signal.aborted) return undefined;
+  return until(signal, (over) => {
+    document.addEventListener("visibilitychange", over);
+    return () => document.removeEventListener("visibilitychange", over);
+  });
+}
+
+/** Wait until what `begin` sees to calls its argument, or the signal is aborted; `begin` returns what takes it back. A page
+    is open for weeks, so that no wait may leave a listener behind. */
+function until(signal, begin) {
   return new Promise((resolve) => {
-    document.addEventListener("visibilitychange", resolve, { once: true });
-    signal.addEventListener("abort", resolve, { once: true });
+    const over = () => {
+      end();
+      signal.removeEventListener("abort", over);
+      resolve();
+    };
+    const end = begin(over);
+    signal.addEventListener("abort", over);
   });
 }

@@ -38,12 +38,22 @@ def bare(text):
 
 
 def test_laid_out_json_has_every_token(run):
-    shown = run("json_text", "console.log(JSON.stringify(given.map(module.pretty)));", TEXTS)
+    shown = run("json_text", "console.log(JSON.stringify(given.map((text) => module.pretty(text))));", TEXTS)
     for text, pretty in zip(TEXTS, shown, strict=True):
         assert bare(pretty) == bare(text)
         # Depth by depth as other programs lay it out, digits and doubled keys aside.
         if json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False) == text:
             assert pretty == json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+
+
+def test_long_texts_are_laid_out_no_further_than_asked(run):
+    script = """
+const text = JSON.stringify({ image: "é\\\"".repeat(2e6) });
+console.log(JSON.stringify([module.members(text).image.length, module.pretty(`[${"1,".repeat(1e5)}1]`, 100).length]));
+"""
+    image, shown = run("json_text", script, None)
+    assert image == 2_000_000 * 3 + 2
+    assert 100 < shown < 120
 
 
 def test_members_are_the_text_as_it_stands(run):

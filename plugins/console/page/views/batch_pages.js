@@ -66,9 +66,16 @@ export class BatchPages {
     const answer = await call("GET", path, { etag: page.etag, signal: this.signal });
     if (answer.status === 304) return;
     const { data, has_more: hasMore } = JSON.parse(answer.text);
+    if (!page.after && page.ids && hasMore && !data.some((batch) => page.ids.includes(batch.id))) this.restart();
     this.forget(page, data);
     for (const batch of data) this.items.set(batch.id, batch);
     Object.assign(page, { etag: answer.etag, hasMore, ids: data.map((batch) => batch.id) });
+  }
+
+  /** Forget all but the first page: since it was fetched so many have come that there is a gap behind it. */
+  restart() {
+    this.pages.length = 1;
+    this.items.clear();
   }
 
   /** Forget what was deleted: it stood in the page, and what is older than it still does. */

@@ -34,7 +34,7 @@ export class ProgressPanel {
       signal: this.asked.signal,
       every: () => (phase === "over" ? OVER_MS : STEADY_MS),
       show: (found) => this.show(found),
-      fail: () => false,
+      fail: (error) => error.status >= 500, // for a while; another refusal says that the batch is gone
     });
   }
 

@@ -61,10 +61,11 @@ export class RequestsPanel {
 
   async load() {
     this.loadedAt = performance.now();
-    const query = { limit: PAGE, after: this.cursors.at(-1), outcome: this.outcome };
+    const query = queryOf({ limit: PAGE, after: this.cursors.at(-1), outcome: this.outcome });
+    this.asked = query;
     try {
-      const page = await get(`v1/account/batches/${this.id}/requests${queryOf(query)}`, { signal: this.signal });
-      this.showPage(page);
+      const page = await get(`v1/account/batches/${this.id}/requests${query}`, { signal: this.signal });
+      if (query === this.asked) this.showPage(page); // else another page has been asked for meanwhile
     } catch (error) {
       if (error.name !== "AbortError")
         show(
@@ -205,7 +206,7 @@ function inFull(request, raw) {
 }
 
 function text(title, raw) {
-  const laidOut = pretty(raw);
+  const laidOut = pretty(raw, LONGEST_SHOWN);
   return h(
     "div",
     {},

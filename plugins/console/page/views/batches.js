@@ -34,6 +34,7 @@ export function batchesView({ main, query, account, signal }) {
     new List(place, filters, shown.signal).run();
   };
   const change = (changed) => {
+    if (signal.aborted) return; // typed just before another view was shown
     Object.assign(filters, changed);
     setQuery(filters);
     list();

@@ -1,6 +1,6 @@
 // A new batch from a JSONL file: drop it or pick it, see what is in it and what is wrong with it, send it with progress.
 
-import { json, newKey, post, upload } from "../api.js";
+import { json, newKey, post, Refused, upload } from "../api.js";
 import { h, show, swap } from "../dom.js";
 import { bytes, count, number, percent } from "../format.js";
 import { look } from "../jsonl.js";
@@ -233,7 +233,8 @@ class FileForm extends Form {
     try {
       await this.create(file.id);
     } catch (error) {
-      await json("DELETE", `v1/files/${file.id}`).catch(() => null); // it would count against the storage, for nothing
+      // It would count against the storage, for nothing; but where no answer came, a batch may be there that reads it.
+      if (error instanceof Refused && error.status < 500) await json("DELETE", `v1/files/${file.id}`).catch(() => null);
       throw error;
     }
   }

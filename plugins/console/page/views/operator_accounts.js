@@ -37,7 +37,12 @@ export function accountsPanel({ place, query, signal }) {
   const filters = { q: query.get("q") ?? "", status: query.get("status") ?? "" };
   const said = outcome();
   const list = new AccountList(signal, filters);
-  const change = (changed) => (Object.assign(filters, changed), setQuery(filters), list.load());
+  const change = (changed) => {
+    if (signal.aborted) return; // typed just before another view was shown
+    Object.assign(filters, changed);
+    setQuery(filters);
+    list.load();
+  };
   let typing;
   const typed = (event) => (
     clearTimeout(typing),

@@ -64,15 +64,16 @@ const drained = ({ by, since }) =>
 
 function load(model) {
   const { batch, interactive, capacity, concurrency, reserve } = model;
-  const all = batch.running + interactive.running;
+  const ahead = Math.max(0, batch.running - concurrency); // a daemon claims before there is room, so that it is filled at once
+  const all = batch.running - ahead + interactive.running;
   return h(
     "div",
     { class: "stack" },
-    meter("Batch requests at once", batch.running, concurrency),
+    meter("Batch requests at once", batch.running - ahead, concurrency),
     capacity === null ? null : meter("All requests at once", all, capacity),
     facts([
       ["Interactive", number(interactive.running)],
-      ["Queued", number(batch.queued)],
+      ["Queued", number(batch.queued + ahead)],
       ["Oldest in the queue", batch.oldest_queued_at ? ago(batch.oldest_queued_at) : null],
       ["Kept free", reserve ? number(reserve) : null],
     ]),
@@ -102,7 +103,7 @@ function rates(model) {
     ["Tokens a minute", `${compact(Math.round(rate.input_tokens))} in, ${compact(Math.round(rate.output_tokens))} out`],
     ["Attempts today", number(model.today.attempts)],
     ["Cost today", money(model.today.cost_usd)],
-    ["Endpoints", model.endpoints.join(", ")],
+    ["Endpoints", h("span", { class: "mono" }, model.endpoints.join(", "))],
     ["Open to", model.tiers ? model.tiers.join(", ") : "every tier"],
   ]);
 }

@@ -183,7 +183,7 @@ class WebhookPage {
           (event) => row(columns, event),
         );
       },
-      fail: (error) => (show(this.deliveries, title, problem(error)), true),
+      fail: (error) => ((body = null), show(this.deliveries, title, problem(error)), true),
     });
   }
 
