@@ -8,8 +8,9 @@ from fibatchd.inference.endpoint import BrokenReply
 LONGEST_EVENT = 4 * 2**20
 """Bytes of one event, at most: it is held until its end has come, and edited on the loop."""
 
-# Blank lines that follow go with the event, so that a server which sends nothing else costs no more than its bytes.
-_END = re.compile(rb"(?:\r\n|[\r\n]){2,}+")
+# Blank lines that follow go with the event, so that a server which sends nothing else costs no more than its bytes. A CR
+# before LF is no end of a line by itself: else the end of each line would be taken for two.
+_END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}+")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
