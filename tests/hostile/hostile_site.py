@@ -2,6 +2,7 @@
 
 import re
 import socket
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -95,3 +96,11 @@ def until_closed(connection: socket.socket) -> bytes:
     except ConnectionError:
         pass
     return received
+
+
+def eventually(condition, seconds=30):
+    """Whether it comes true; another process can only be polled."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found

@@ -5,12 +5,14 @@ import json
 import math
 
 import pytest
+from hostile_site import eventually
 from vitals import MIB
 
 SIZE = 30 * MIB
 ROOM = 16 * MIB
 """So much more than an honest request a hostile one may take."""
 TRIES = 3
+AT_REST = 250 * MIB
 HELD_S = 5.0
 """A beat of the loop may be so late on a machine that has other tests to run: far less than a body takes to be checked."""
 
@@ -133,9 +135,12 @@ def test_none_costs_more_than_an_honest_one(site, bounds, name):
 
 
 @pytest.mark.slow
-def test_the_loop_went_on_and_memory_came_back(site, bounds):
-    """After all of them, in whatever order."""
+def test_the_loop_went_on_and_memory_comes_back(site, bounds):
+    """After all of them, once nothing of them waits to be run."""
     assert site.longest_hold() <= HELD_S
-    before = site.vitals.forget_peak()
-    print(f"at rest after all: {before / MIB:.0f} MiB; the loop was held for at most {site.longest_hold()} s")
-    assert before < 300 * MIB
+    with site.client() as client:
+        for path in PATHS[:2]:
+            for batch in client.get(path, params={"limit": 100}).json()["data"]:
+                client.post(f"{path}/{batch['id']}/cancel")
+    assert eventually(lambda: site.vitals.resident() < AT_REST), f"{site.vitals.resident() / MIB:.0f} MiB"
+    print(f"at rest: {site.vitals.resident() / MIB:.0f} MiB; the loop was held for at most {site.longest_hold()} s")

@@ -4,11 +4,10 @@ What each guard does in detail, with a clock of the test's own, is in tests/unit
 """
 
 import resource
-import time
 from contextlib import ExitStack, suppress
 
 import pytest
-from hostile_site import until_closed
+from hostile_site import eventually, until_closed
 from vitals import MIB
 
 HEAD = b"GET /v1/models HTTP/1.1\r\nhost: a\r\nx-api-key: %b\r\n"
@@ -112,11 +111,3 @@ def test_bodies_that_are_announced_and_do_not_come(site):
         site.check()
     with site.client() as client:
         assert eventually(lambda: client.post("/v1/batches", content=b"{}").status_code == 400)
-
-
-def eventually(condition, seconds=30):
-    """Whether it comes true; another process can only be polled."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return found

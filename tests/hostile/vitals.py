@@ -55,7 +55,11 @@ class Vitals:
     def forget_peak(self) -> int:
         """Start to look for the peak anew; return the resident memory now."""
         Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
-        return self._process.memory_info().rss
+        return self.resident()
+
+    def resident(self) -> int:
+        """The resident memory now, in bytes."""
+        return int(self._process.memory_info().rss)
 
 
 def growth(points: Sequence[tuple[float, float]]) -> float:
