@@ -4,12 +4,13 @@ A browser sends the cookie with whatever its own site asks. So a call that may c
 pages of other origins cannot set without asking first (Fetch standard, CORS preflight), which is never granted here.
 """
 
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from quart import Response, after_this_request, request
 from werkzeug.wrappers.response import Response as AnyResponse
 
-from fibatchd.plugin_api import ApiError, front
+from fibatchd.plugin_api import ApiError, StoreUnavailable, front
 
 from . import sessions
 from .settings import TABLE, Settings
@@ -40,7 +41,9 @@ async def identify() -> str | None:
     if request.method not in SAFE:
         require_own_page()
     if session.is_stale:
-        await context.store.write(sessions.touch, digest)
+        # Where nothing can be written, such as on a full disk, there is much to look at.
+        with suppress(StoreUnavailable):
+            await context.store.write(sessions.touch, digest)
     after_this_request(_keep_private)
     return session.key_id
 

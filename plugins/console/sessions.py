@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from fibatchd.plugin_api import NOW, Key, Query, Script, one
 
 TOUCH_S = 60.0
-"""A session's last use is known no better than this, so that a page that polls does not write."""
+TOUCH_SHARE = 0.25
+"""A session's last use is known no better than to TOUCH_S, or this share of the time it may be idle, so that a page that
+polls does not write."""
 MOST_OF_A_KEY = 50
 """Sessions of one key; a new one ends the oldest."""
 
@@ -58,7 +60,7 @@ def find(digest: str, idle_s: float) -> Script[Session | None]:
             )
         )
     )
-    return Session(row[0], now - row[1] >= TOUCH_S) if row else None
+    return Session(row[0], now - row[1] >= min(TOUCH_S, TOUCH_SHARE * idle_s)) if row else None
 
 
 def touch(digest: str) -> Script[None]:

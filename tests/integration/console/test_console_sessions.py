@@ -4,9 +4,10 @@ import re
 
 import pytest
 from api import chat
-from site_console import OWN_PAGE, SESSION
+from site_console import OWN_PAGE, SESSION, open_site
 
 from fibatchd.domain.accounts import SUSPENDED, new_secret
+from fibatchd.errors import StoreUnavailable
 from fibatchd.store import accounts
 from fibatchd.store.interface import Query
 
@@ -45,8 +46,6 @@ async def test_the_cookie_is_out_of_reach(site):
 
 
 async def test_behind_tls_the_cookie_is_secure(tmp_path):
-    from site_console import open_site
-
     extra = '[server]\ntrusted_proxies = ["127.0.0.1"]\n[extensions]\nconsole = true\n'
     async with open_site(tmp_path, extra=extra) as site:
         forwarded = {"x-forwarded-for": "192.0.2.1", "x-forwarded-proto": "https"}
@@ -109,6 +108,22 @@ async def test_an_idle_session_ends(each_site, step):
     assert await listed(each_site) == 401
 
 
+async def test_a_short_session_lasts_while_it_is_used(site):
+    from fibatchd_plugins.console import sessions
+
+    def find():
+        return sessions.find(digest, 60)
+
+    digest = sessions.token_hash((await site.sign_in()).cookies[COOKIE])
+    store = site.api.context.store
+    for _ in range(5):
+        site.api.clock.advance(20)
+        assert (await store.read(find)).is_stale
+        await store.write(sessions.touch, digest)
+    site.api.clock.advance(60)
+    assert await store.read(find) is None
+
+
 async def test_no_session_is_for_ever(site):
     await site.sign_in()
     for _ in range(MAX_S // (IDLE_S // 2) - 1):
@@ -124,6 +139,16 @@ async def test_polling_does_not_write(site):
     for _ in range(3):
         assert await listed(site) == 200
     assert site.api.store.writes == []
+
+
+async def test_what_is_there_is_shown_while_nothing_can_be_written(site, monkeypatch):
+    async def full(*_args, **_options):
+        raise StoreUnavailable("no space is left")
+
+    await site.sign_in()
+    site.api.clock.advance(100)
+    monkeypatch.setattr(site.api.store, "write", full)
+    assert await listed(site) == 200
 
 
 async def test_a_key_that_is_sent_counts_before_the_cookie(site):
