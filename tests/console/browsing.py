@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 from stands import Account, Stand
 
 FLAGS = (
@@ -20,6 +20,8 @@ addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy broken: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
 """
 OWN_PAGE = {"X-Fibatchd-Console": "1", "Sec-Fetch-Site": "same-origin"}
+PATIENCE_MS = 20_000  # a bound for a busy machine; every wait is for a condition
+expect.set_options(timeout=PATIENCE_MS)
 EXPECTED = "Failed to load resource"  # what the browser says of each answer with an error status
 
 
@@ -40,7 +42,7 @@ class Window:
     def __init__(self, context: BrowserContext) -> None:
         self.context = context
         self.wrong: list[str] = []
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(PATIENCE_MS)
         context.add_init_script(WATCH)
         context.on("console", self._console)
         context.on("weberror", lambda error: self.wrong.append(f"uncaught: {error.error}"))
@@ -67,7 +69,7 @@ class Window:
 def window(browser: Browser, **how) -> Iterator[Window]:
     """Open a window; `how` is Playwright's: `viewport`, `color_scheme`, …"""
     context = browser.new_context(
-        locale="en-GB", timezone_id="UTC", **({"viewport": {"width": 1280, "height": 800}} | how)
+        locale="en-US", timezone_id="UTC", **({"viewport": {"width": 1280, "height": 800}} | how)
     )
     opened = Window(context)
     try:

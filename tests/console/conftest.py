@@ -8,14 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
 
 sys.path.append(str(Path(__file__).parents[1] / "sdk"))  # for `sdks`, which keeps npm's packages
 
 import browsing
 import stands
-
-expect.set_options(timeout=20_000)  # a bound for a busy machine; every wait is for a condition
 
 
 def pytest_collection_modifyitems(items):

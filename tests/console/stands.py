@@ -45,7 +45,7 @@ endpoints = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]
 concurrency = 16
 capacity = 64
 price_usd_per_million = {{ input = "0.10", output = "0.40" }}
-upstreams = [{{ url = "{model}/v1" }}]
+upstreams = [{{ url = "{model}/v1", endpoints = ["/v1/chat/completions"] }}]
 [[models]]
 id = "qwen3.6-35b"
 concurrency = 8
@@ -103,6 +103,7 @@ class Stand:
         self.base = self.daemon.base
         self.clients: list[httpx2.Client] = []
         self.admin = self._owner(self.daemon.new_key("admin"))
+        self.admin = self.account("Margaret Hamilton", "admin")
 
     def _owner(self, secret: str) -> Account:
         api = self.daemon.client(secret)

@@ -16,13 +16,11 @@ export function confirm(title, text, verb, { danger = true } = {}) {
 
 /** Show a secret, this once, with a button that copies it. */
 export function showSecret(title, text, secret) {
-  const field = h("input", {
-    class: "secret",
-    readonly: true,
-    value: secret,
-    "aria-label": title,
-    onfocus: () => field.select(),
-  });
+  const field = h(
+    "textarea",
+    { class: "secret", readonly: true, rows: 2, spellcheck: "false", "aria-label": title, onfocus: () => field.select() },
+    secret,
+  );
   const copied = h("span", { role: "status", class: "muted" });
   const copy = h(
     "button",
@@ -42,7 +40,7 @@ export function showSecret(title, text, secret) {
     },
     "Copy",
   );
-  return open(title, [h("p", {}, text), h("div", { class: "row" }, field, copy, copied)], (close) => [
+  return open(title, [h("p", {}, text), field, h("div", { class: "row" }, copy, copied)], (close) => [
     h("button", { type: "button", class: "primary", onclick: () => close(true) }, "I have kept it"),
   ]);
 }

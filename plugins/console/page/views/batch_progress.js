@@ -8,6 +8,7 @@ import { isFinal } from "../words.js";
 
 const STEADY_MS = 4000;
 const OVER_MS = 600000;
+const FEWEST = 3; // of fewer figures there is no course to be seen
 
 export class ProgressPanel {
   constructor(id, signal) {
@@ -40,7 +41,8 @@ export class ProgressPanel {
 
   show(found) {
     this.found = found;
-    this.place.hidden = !found.buckets.some((bucket) => bucket.succeeded + bucket.failed);
+    const known = found.buckets.filter((bucket) => bucket.succeeded + bucket.failed);
+    this.place.hidden = known.length < FEWEST;
     if (this.place.hidden) return;
     this.content = swap(
       this.content,

@@ -163,16 +163,16 @@ class FileForm extends Form {
           ? "The file stays under Files."
           : "File batches are switched off here, so its requests are sent in one call.",
       ),
-      h(
+      (this.example = h(
         "details",
-        { class: "example" },
+        { class: "example", open: true },
         h("summary", {}, "What a line looks like"),
         h(
           "pre",
           {},
           '{"custom_id": "q-1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "my-model", "messages": [{"role": "user", "content": "Hello"}]}}',
         ),
-      ),
+      )),
     );
     return zone;
   }
@@ -185,6 +185,7 @@ class FileForm extends Form {
     Object.assign(this, { file });
     this.said.clear();
     this.rest.hidden = false;
+    this.example.open = false;
     if (file.size > this.account.limits.max_body_bytes)
       this.said.bad(
         new Error(`The file has ${bytes(file.size)}; ${bytes(this.account.limits.max_body_bytes)} is the most.`),
