@@ -26,9 +26,7 @@ FILE` reads it. Without a file everything has its default, and there are no mode
 ```console
 $ fibatchd check-config --config my-server/fibatchd.toml
 OK
-models      echo
-tiers       free, pro, internal, admin
-extensions  none
+…
 ```
 
 tells every mistake at once, each with its place. The same settings as a file to start from, with more words on each:
