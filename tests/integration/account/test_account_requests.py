@@ -3,6 +3,8 @@
 import json
 
 import pytest
+import trio
+import trio.testing
 from api import chat, failure, success
 
 ANSWER = json.dumps({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}).encode()
@@ -152,3 +154,30 @@ async def test_progress_of_an_ended_batch_stays_as_it_is(api):
     assert await get(api, batch, "/progress") == first
     assert first["forecast"] is None
     assert sum(bucket["succeeded"] for bucket in first["buckets"]) == 2
+
+
+async def test_looking_through_batches_leaves_readers_to_others(api, monkeypatch):
+    batch = await api.create()
+    read, release, all_asked = api.store.read, trio.Event(), trio.Event()
+    asked = looking = 0
+
+    async def slow(script, *args, **kwargs):
+        nonlocal asked, looking
+        if script.__name__ == "_course":
+            looking += 1
+            await release.wait()
+        found = await read(script, *args, **kwargs)
+        if script.__name__ == "authenticate" and (asked := asked + 1) == 5:
+            all_asked.set()
+        return found
+
+    monkeypatch.setattr(api.store, "read", slow)
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(get, api, batch, "/progress")
+        await all_asked.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        assert looking == 2
+        assert (await api.call("GET", "/v1/account")).status_code == 200
+        release.set()
+    assert looking == 5
