@@ -14,7 +14,7 @@ export class BatchPages {
     Object.assign(this, { path, signal, changed, failed });
     this.pages = [];
     this.items = new Map();
-    this.extending = false;
+    this.coming = null; // the page after the last one, while it is fetched
   }
 
   /** Fetch the first page, and keep what is there up to date until the signal is aborted. */
@@ -38,17 +38,17 @@ export class BatchPages {
   /** Fetch the page after the last one. */
   async extend() {
     const last = this.pages.at(-1);
-    if (this.extending || !last?.hasMore) return;
-    this.extending = true;
+    if (this.coming || !last?.hasMore) return;
+    const page = { after: last.ids.at(-1) };
+    this.coming = page;
     try {
-      const page = { after: last.ids.at(-1) };
       await this.fetch(page);
-      this.pages.push(page);
+      if (this.coming === page) this.pages.push(page);
       this.tell();
     } catch {
       // What keeps the pages up to date meets the same trouble, and tells it.
     } finally {
-      this.extending = false;
+      if (this.coming === page) this.coming = null;
     }
   }
 
@@ -64,7 +64,7 @@ export class BatchPages {
   async fetch(page) {
     const path = page.after ? `${this.path}&after=${page.after}` : this.path;
     const answer = await call("GET", path, { etag: page.etag, signal: this.signal });
-    if (answer.status === 304) return;
+    if (answer.status === 304 || (page !== this.coming && !this.pages.includes(page))) return;
     const { data, has_more: hasMore } = JSON.parse(answer.text);
     if (!page.after && page.ids && hasMore && !data.some((batch) => page.ids.includes(batch.id))) this.restart();
     this.forget(page, data);
@@ -75,6 +75,7 @@ export class BatchPages {
   /** Forget all but the first page: since it was fetched so many have come that there is a gap behind it. */
   restart() {
     this.pages.length = 1;
+    this.coming = null;
     this.items.clear();
   }
 

@@ -121,12 +121,11 @@ class List {
   }
 
   run() {
-    const watch = new IntersectionObserver(
+    this.watch = new IntersectionObserver(
       (seen) => seen.some((entry) => entry.isIntersecting) && this.pages.extend(),
       { rootMargin: "400px" },
     );
-    watch.observe(this.more);
-    this.signal.addEventListener("abort", () => watch.disconnect());
+    this.signal.addEventListener("abort", () => this.watch.disconnect(), { once: true });
     this.pages.run();
   }
 
@@ -149,6 +148,9 @@ class List {
       announce(hasMore ? `${items.length} batches, and more` : `${items.length} batches`);
     }
     this.more.hidden = !hasMore;
+    // It tells of what comes into view, and of what is there when it begins: the list may have become shorter.
+    this.watch.unobserve(this.more);
+    this.watch.observe(this.more);
   }
 
   /** A batch's row: the one that is there while nothing but the batch's age can have changed, and that not much. */
