@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import trio
 
-from history import launch
+from history.launch import Disk
 from history.stand import Stand
 
 Fault = Callable[[Stand, random.Random], Awaitable[None]]
@@ -49,21 +49,21 @@ async def _again(stand: Stand, chance: random.Random) -> None:
     stand.start_again()
 
 
-def _disk(what: int) -> Fault:
+def _disk(what: Disk) -> Fault:
     async def fault(stand: Stand, chance: random.Random) -> None:
         stand.switches.disk = what
         await trio.sleep(chance.uniform(0.3, 3))
-        stand.switches.disk = launch.FINE
+        stand.switches.disk = Disk.FINE
 
     return fault
 
 
 async def spoilt_and_killed(stand: Stand, chance: random.Random) -> None:
     """The disk refuses, and the daemon is killed meanwhile."""
-    stand.switches.disk = chance.choice((launch.FULL, launch.SYNC_FAILS, launch.WRITE_FAILS))
+    stand.switches.disk = chance.choice((Disk.FULL, Disk.SYNC_FAILS, Disk.WRITE_FAILS))
     await trio.sleep(chance.uniform(0.1, 1))
     stand.daemon.signal(signal.SIGKILL)
-    stand.switches.disk = launch.FINE
+    stand.switches.disk = Disk.FINE
     await _again(stand, chance)
 
 
@@ -86,11 +86,11 @@ async def clock(stand: Stand, chance: random.Random) -> None:
 
 DAEMON: dict[str, Fault] = {"kill": kill, "kill_and_kill": kill_and_kill, "terminate": terminate, "stop": stop}
 SQLITE: dict[str, Fault] = {
-    "disk full": _disk(launch.FULL),
-    "disk read-only": _disk(launch.READ_ONLY),
-    "sync fails": _disk(launch.SYNC_FAILS),
-    "write fails": _disk(launch.WRITE_FAILS),
-    "disk slow": _disk(launch.SLOW),
+    "disk full": _disk(Disk.FULL),
+    "disk read-only": _disk(Disk.READ_ONLY),
+    "sync fails": _disk(Disk.SYNC_FAILS),
+    "write fails": _disk(Disk.WRITE_FAILS),
+    "disk slow": _disk(Disk.SLOW),
     "spoilt and killed": spoilt_and_killed,
     "locked": locked,
 }

@@ -13,11 +13,21 @@ import resource
 import struct
 import sys
 import time
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-FINE, FULL, READ_ONLY, SYNC_FAILS, WRITE_FAILS, SLOW = range(6)
-"""What the disk does."""
+
+class Disk(IntEnum):
+    """What the disk does."""
+
+    FINE = 0
+    FULL = 1
+    READ_ONLY = 2
+    SYNC_FAILS = 3
+    WRITE_FAILS = 4
+    SLOW = 5
+
 
 SLOW_S = 0.05
 LEASE_S = 5.0
@@ -60,30 +70,30 @@ def spoil_disk(switches: Switches) -> Any:
     class File(apsw.VFSFile):  # type: ignore[misc]
         def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's names
             match switches.disk:
-                case 1:  # FULL
+                case Disk.FULL:
                     raise apsw.FullError("a full disk")
-                case 2:  # READ_ONLY
+                case Disk.READ_ONLY:
                     raise apsw.ReadOnlyError("a read-only file system")
-                case 4:  # WRITE_FAILS
+                case Disk.WRITE_FAILS:
                     raise apsw.IOError("a write that failed")
             super().xWrite(data, offset)
 
         def xSync(self, flags: int) -> None:  # noqa: N802
             match switches.disk:
-                case 3:  # SYNC_FAILS
+                case Disk.SYNC_FAILS:
                     raise apsw.IOError("a sync that failed")
-                case 5:  # SLOW
+                case Disk.SLOW:
                     time.sleep(SLOW_S)
             super().xSync(flags)
 
-    class Disk(apsw.VFS):  # type: ignore[misc]
+    class Vfs(apsw.VFS):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__("spoilt", below, makedefault=True)
 
         def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802
             return File(below, name, flags)
 
-    return Disk()
+    return Vfs()
 
 
 def spoil_clock(switches: Switches) -> None:
