@@ -26,6 +26,7 @@ OWN_SERVER = ("docs/quick-start.md", "README.md")
 """Pages whose reader starts a server."""
 
 CONFIG = """
+plugin_dir = "{plugins}"
 [storage]
 min_free_bytes = 0
 [extensions]
@@ -59,8 +60,12 @@ def model():
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory, model):
+    plugins = tmp_path_factory.mktemp("plugins")
+    (example,) = [block for block in ALL if block.page.parent.name == "plugins" and block.language == "python"]
+    (plugins / "greeting.py").write_text(example.text)
     with closing_all() as processes:
-        processes.append(DaemonProcess(tmp_path_factory.mktemp("daemon"), CONFIG.format(model=model.url)))
+        config = CONFIG.format(plugins=plugins, model=model.url)
+        processes.append(DaemonProcess(tmp_path_factory.mktemp("daemon"), config))
         yield processes[0]
 
 
@@ -118,7 +123,7 @@ def test_data(block):
         assert yaml.safe_load(block.text)
     else:
         parser = configparser.ConfigParser(strict=False, interpolation=None)
-        parser.read_string(block.text if block.text.startswith("[") else f"[x]\n{block.text}")
+        parser.read_string(block.text if block.text.startswith(("[", "#")) else f"[x]\n{block.text}")
         assert parser.sections()
 
 
