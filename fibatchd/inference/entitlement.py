@@ -2,7 +2,7 @@
 the account's tier decide."""
 
 from fibatchd.config import Config
-from fibatchd.domain.accounts import Account
+from fibatchd.domain.accounts import Account, Key
 
 ADMIN_TIER = "admin"
 
@@ -20,6 +20,7 @@ def daily_quota(config: Config, account: Account) -> int | None:
     return tier.daily_quota if tier else None
 
 
-def is_admin(account: Account) -> bool:
-    """Whether the account may use the admin API: its tier says so."""
-    return account.tier == ADMIN_TIER
+def is_admin(account: Account, key: Key) -> bool:
+    """Whether a key may use the admin API: its account's tier says so, and the key is not limited to some models. By that API
+    it could make one that is not."""
+    return account.tier == ADMIN_TIER and key.models is None

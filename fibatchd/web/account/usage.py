@@ -29,7 +29,7 @@ async def show_account() -> Response:
             "id": account.id,
             "name": account.name,
             "tier": account.tier,
-            "is_admin": is_admin(account),
+            "is_admin": is_admin(account, key),
             "can_create_batches": context.may_create(account),
             "key": {"id": key.id, "prefix": key.prefix, "expires_at": seconds(key.expires_at), "models": key.models},
             "batches_enabled": settings.enabled,

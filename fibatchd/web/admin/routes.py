@@ -12,7 +12,8 @@ PREFIX = "/v1/admin"
 
 async def require_admin() -> None:
     """Before each request: ApiError 403 for whoever is no administrator."""
-    if not is_admin(caller().account):
+    who = caller()
+    if not is_admin(who.account, who.key):
         raise ApiError(403, "Only administrators may do this", code="admin_required")
 
 

@@ -37,6 +37,13 @@ async def test_administrators_only(api, admin):
     assert (await api.call("GET", "/v1/account", by=admin.root)).json()["is_admin"] is True
 
 
+async def test_a_key_for_some_models_makes_none_for_all(api, admin):
+    limited = await api.owner("root", "admin", models=["glm-5.3-flash"])
+    for method, path in (("GET", "models"), ("POST", f"accounts/{limited.account.id}/keys")):
+        assert (await admin(method, path, by=limited, status=403))["code"] == "admin_required"
+    assert (await api.call("GET", "/v1/account", by=limited)).json()["is_admin"] is False
+
+
 async def test_an_accounts_life(api, admin):
     made = await admin("POST", "accounts", {"name": "Åke", "tier": "pro"})
     account_id = made["id"]
