@@ -74,14 +74,14 @@ def _conditions(wanted: Filter) -> tuple[list[str], list[object]]:
 
 
 def like(columns: Sequence[str], ids: Sequence[str], text: str) -> tuple[str, list[str]]:
-    """Return the condition that one of the columns contains a text, whatever its case, and the condition's parameters.
-    A short text is not looked for in ids: their hex digits would match by chance."""
+    """Return the condition that one of the columns contains a text, and the condition's parameters. Which letters differ by
+    their case alone is for the database to say: SQLite knows those of ASCII. A short text is not looked for in ids: their
+    hex digits would match by chance."""
     columns = [*columns, *ids] if len(text) >= LEAST_OF_ID else columns
-    pattern = text.lower()
     for special in "!%_":
-        pattern = pattern.replace(special, f"!{special}")
-    condition = " OR ".join(f"LOWER({column}) LIKE ? ESCAPE '!'" for column in columns)
-    return f"({condition})", [f"%{pattern}%"] * len(columns)
+        text = text.replace(special, f"!{special}")
+    condition = " OR ".join(f"LOWER({column}) LIKE LOWER(CAST(? AS TEXT)) ESCAPE '!'" for column in columns)
+    return f"({condition})", [f"%{text}%"] * len(columns)
 
 
 def find(account_id: str, batch_id: str) -> Script[Batch | None]:

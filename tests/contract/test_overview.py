@@ -31,6 +31,16 @@ async def test_kinds_with_different_prefixes_stand_in_one_order(store):
         assert await listed(store, ada, after=batch_id) == (newest_first[place + 1 :], False)
 
 
+async def test_a_text_of_any_letters_is_found(store):
+    ada = await owner(store)
+    new = admission.NewBatch(
+        new_id("b_"), "x", "x", ada.account.id, ada.key.id, "/v1/x", 60.0, label="Übung ÉTÉ 東京.jsonl"
+    )
+    await store.write(admission.insert, new, "validating")
+    for text in ("Übung ÉTÉ", "東京", "JSONL"):
+        assert await listed(store, ada, Filter(text=text)) == ([new.id], False), text
+
+
 async def test_what_is_staged_is_not_listed(store):
     ada = await owner(store)
     new = admission.NewBatch(
