@@ -3,23 +3,17 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
 
 from fibatchd.config import Config
-
-
-class Waker(Protocol):
-    """A pool that can be told to look again."""
-
-    def wake(self, *, look: bool = False) -> None:
-        """Look again."""
-        ...
+from fibatchd.scheduler.budgets import Budgets
+from fibatchd.scheduler.roles import Waker
 
 
 class AccountLoad:
     """Counts by account. A pool that met a limit is woken when one of that account's requests ends in another pool."""
 
     def __init__(self, config: Callable[[], Config]) -> None:
+        self.budgets = Budgets(config)
         self._config = config
         self._running: Counter[str] = Counter()
         self._claiming: Counter[str] = Counter()
@@ -27,6 +21,8 @@ class AccountLoad:
 
     def left(self, account_id: str, tier: str) -> int:
         """Return how many more of an account's requests may be claimed to run at once."""
+        if self.budgets.is_used_up(account_id):
+            return 0
         return max(0, self._limit(tier) - self._running[account_id] - self._claiming[account_id])
 
     @contextmanager
@@ -43,7 +39,10 @@ class AccountLoad:
 
     def begin(self, account_id: str, tier: str, asking: Waker) -> bool:
         """Count one more as running, and return True; or where the account is at its limit, see to it that `asking` is
-        woken when there is room."""
+        woken when there is room, and where its quota is used up, that it looks again."""
+        if self.budgets.is_used_up(account_id):
+            asking.wake(look=True)
+            return False
         if self._running[account_id] >= self._limit(tier):
             self.hold_up(account_id, asking)
             return False

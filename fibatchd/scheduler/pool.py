@@ -6,9 +6,8 @@ ones (`stock.py`): the store's latency stands between two claims, not between tw
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from contextlib import suppress
-from typing import Protocol
 
 import structlog
 import trio
@@ -25,6 +24,7 @@ from fibatchd.scheduler.lease import Lease
 from fibatchd.scheduler.places import Room, room_for
 from fibatchd.scheduler.rate import Rate
 from fibatchd.scheduler.recorder import Recorder
+from fibatchd.scheduler.roles import Ended
 from fibatchd.scheduler.share import Share
 from fibatchd.scheduler.stock import Goal, Stock
 from fibatchd.scheduler.turns import Turns
@@ -37,23 +37,11 @@ log = structlog.get_logger()
 CLAIM_MAX = 256  # requests of one claim: so long a transaction may hold up the others
 START_AT_ONCE = 32  # each takes some 0.1 ms until it waits for its answer, and the loop for all that start together
 CLAIM_S = 30.0  # a claim takes milliseconds; a stopping daemon does not wait longer for one
-CLOSED_KEPT = 256  # closed batches remembered: more than can close while one claim is under way
+WITHDRAWN_KEPT = 256  # batches and accounts remembered: more than are told of while one claim is under way
 UNSENT_MAX = 64  # a second: where more is claimed only to be given back, its lane is left alone for a while
 LOOK_AGAIN_S = 1.0  # while somebody waits for a quota, an access, a model: what ends that may come from another process
 SLEEP_MAX_S = 60.0  # of a lane whose next retry is later: the store's clock may be set meanwhile
 LOOK_IDLE_S = 5.0  # the safety net under the notifications
-
-
-class Ended(Protocol):
-    """What the pool does not decide itself: see pools.py."""
-
-    def owner_gone(self, batch_id: str, why: str) -> None:
-        """The batch's key or account is no longer valid."""
-        ...
-
-    def model_gone(self, lane: int) -> None:
-        """The requests of this lane can never run."""
-        ...
 
 
 class Pool:
@@ -86,7 +74,7 @@ class Pool:
         self._stale = True
         self._look_at = -math.inf
         self._wake = trio.Event()
-        self._closed: deque[str] = deque(maxlen=CLOSED_KEPT)
+        self._withdrawn: deque[str] = deque(maxlen=WITHDRAWN_KEPT)
         self._goal = Goal()
         self._unsent = Rate()
         self._share = Share(model_id, context, lease)
@@ -116,11 +104,15 @@ class Pool:
         self._share.forget()
         self.wake(look=True)
 
-    def drop(self, batch_id: str) -> None:
-        """Give back what is claimed of a batch and not started; it was closed. A claim that is on its way may still bring
-        some of it: they are given back when they come."""
-        self._closed.append(batch_id)
-        self._give_back(self.stock.remove(batch_id))
+    def withdraw(self, owner_id: str) -> None:
+        """Give back what is claimed and not started of a batch that was closed, or of an account whose rights have changed. A
+        claim that is on its way may still bring some of it: they are given back when they come."""
+        self._withdrawn.append(owner_id)
+        self._give_back(self.stock.remove(lambda claimed: owner_id in (claimed.batch_id, claimed.account_id)))
+
+    def _withdraw_lanes(self, lanes: Set[int]) -> None:
+        if lanes and self.stock:
+            self._give_back(self.stock.remove(lambda claimed: claimed.lane in lanes))
 
     def drop_all(self) -> None:
         """Give back all that is claimed and not started."""
@@ -143,13 +135,14 @@ class Pool:
 
     def _limit(self, now: float) -> float:
         """Return how many may run here now."""
-        model = self._context.config.find_model(self.model_id)
-        if model is None or self._is_drained(model) or self._recorder.full or not self._lease.holds:
+        model = self._in_service()
+        if model is None or self._recorder.full or not self._lease.holds:
             return 0
         return self._share.limit(model, self._room_for(model, now))
 
-    def _is_drained(self, model: Model) -> bool:
-        return is_drained(model, self._context.drained)
+    def _in_service(self) -> Model | None:
+        model = self._context.config.find_model(self.model_id)
+        return None if model is None or is_drained(model, self._context.drained) else model
 
     def _room_for(self, model: Model, now: float) -> float:
         self._room.note(room_for(model, self._context.load.interactive(self.model_id)), now)
@@ -199,8 +192,10 @@ class Pool:
                     outcome = await run_attempt(claimed, self._context)
                 finally:  # whatever it is that ends it, and Cancelled may come in a group
                     del self.running[claimed]
+                    ended = outcome or cut_short(claimed, self._context.config.batches)
+                    self._accounts.budgets.spend(claimed.account_id, ended.cost)
                     self._accounts.end(claimed.account_id, self)
-                    self._recorder.put(outcome or cut_short(claimed, self._context.config.batches))
+                    self._recorder.put(ended)
                 claimed = self._after(outcome, scope)
 
     def _after(self, outcome: Outcome, scope: trio.CancelScope) -> Claimed | None:
@@ -264,8 +259,10 @@ class Pool:
         ago. Return when to look again."""
         if not self.stock:
             return math.inf
-        if not self._goal.at(now):
+        if not self._goal.at(now) or self._in_service() is None:
             self.drop_all()
+        for account_id in [one for one in self.stock.accounts() if self._accounts.budgets.is_used_up(one)]:
+            self.withdraw(account_id)
         return now + LOOK_AGAIN_S
 
     async def _look(self, now: float) -> None:
@@ -274,7 +271,11 @@ class Pool:
             return
         self._stale = False
         found, store_now = await self._context.store.read(claims.candidates, self.model_id)
+        unwritten = self._recorder.unwritten()
+        for candidate in found:
+            self._accounts.budgets.note(candidate.account, candidate.spent, unwritten)
         self._lanes = {candidate.lane: candidate for candidate in found if self._sort(candidate, store_now)}
+        self._withdraw_lanes({candidate.lane for candidate in found} - self._lanes.keys())
         still = {candidate.batch_id for candidate in found}
         self.waiting = {batch_id: why for batch_id, why in self.waiting.items() if batch_id in still}
         self._look_at = now + (LOOK_AGAIN_S if found else LOOK_IDLE_S)
@@ -309,6 +310,7 @@ class Pool:
         counts: Counter[str] = Counter()
         for lane, count in takes:
             counts[self._lanes[lane].account.id] += count
+        self._withdrawn.clear()  # whatever was told of is stored: a claim that begins now knows it
         try:
             # A claim that was cut could be done all the same, and nobody would know of its requests.
             with self._accounts.claiming(counts, self), trio.fail_after(CLAIM_S, shield=True):
@@ -321,8 +323,9 @@ class Pool:
         later = trio.current_time()
         self._goal.note_claim(later - now, ran_dry=not self.stock and self._free(later) >= 1)
         self.stock.add(got)
-        for batch_id in {claimed.batch_id for claimed in got} & set(self._closed):
-            self.drop(batch_id)
+        for owner_id in {of for claimed in got for of in (claimed.batch_id, claimed.account_id)} & set(self._withdrawn):
+            self.withdraw(owner_id)
+        self._withdraw_lanes(claim.shut)
         self._note_dry(claim, now)
         return len(got)
 
@@ -336,6 +339,8 @@ class Pool:
         ahead = self._goal.at(now) if self._goal.is_low(len(self.stock), now) else 0
 
         def room(account_id: str) -> int:
+            if self._accounts.budgets.is_used_up(account_id):
+                return 0
             left = self._accounts.left(account_id, by_account[account_id][0].account.tier)
             if left < wanted:
                 self._accounts.hold_up(account_id, self)
@@ -380,8 +385,7 @@ class Pool:
 
     def _usable(self, now: float) -> int:
         """Return how many places this daemon has a use for: what runs, and what it could start."""
-        model = self._context.config.find_model(self.model_id)
-        if model is None or self._is_drained(model) or self._recorder.full:
+        if self._in_service() is None or self._recorder.full:
             return len(self.running)
         queued: Counter[tuple[str, str]] = Counter()
         for lane, candidate in self._lanes.items():

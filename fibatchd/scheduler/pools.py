@@ -21,7 +21,7 @@ from fibatchd.scheduler.pool import LOOK_IDLE_S, Pool
 from fibatchd.scheduler.recorder import Recorder
 from fibatchd.scheduler.share import PLACES_S
 from fibatchd.scheduler.sweeper import Sweeper, fail_lane, fail_owner, purge
-from fibatchd.store import claims
+from fibatchd.store import accounts, claims
 from fibatchd.supervise import supervise
 
 log = structlog.get_logger()
@@ -121,6 +121,7 @@ class Scheduler:
             (drains.name, drains.run),
             ("work", self._listen_for_work),
             ("closed", self._listen_for_closed),
+            ("owners", self._listen_for_owners),
             ("places", self._listen_for_places),
             ("endings", self._run_endings),
         ):
@@ -147,7 +148,15 @@ class Scheduler:
             task_status.started()
             async for batch_id in told:
                 for pool in self.pools.values():
-                    pool.drop(batch_id)
+                    pool.withdraw(batch_id)
+
+    async def _listen_for_owners(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with self.context.store.listen(accounts.CHANNEL) as told:
+            task_status.started()
+            async for account_id in told:
+                for pool in self.pools.values():
+                    pool.withdraw(account_id)
+                    pool.wake(look=True)
 
     async def _listen_for_places(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with self.context.store.listen("places") as told:

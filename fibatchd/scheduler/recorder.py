@@ -4,6 +4,9 @@ An attempt hands its outcome over and is done, so its place at the upstream is f
 request is still running for every reader, and a crash loses the answer, not the request.
 """
 
+from collections import Counter
+from collections.abc import Mapping
+
 import structlog
 import trio
 from msgspec.structs import replace
@@ -52,6 +55,13 @@ class Recorder:
     def waiting(self) -> list[Claimed]:
         """Return the attempts whose outcomes are not known to be stored."""
         return [outcome.claimed for outcome in self._pending]
+
+    def unwritten(self) -> Mapping[str, int]:
+        """Return what those attempts cost, as far as it is known, by account."""
+        costs: Counter[str] = Counter()
+        for outcome in self._pending:
+            costs[outcome.claimed.account_id] += outcome.cost or 0
+        return costs
 
     @property
     def full(self) -> bool:

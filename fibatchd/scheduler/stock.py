@@ -5,7 +5,7 @@ while claims are under way. For a slow model that is next to nothing, and nothin
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from fibatchd.scheduler.rate import Rate
@@ -117,11 +117,17 @@ class Stock(Generic[M]):
             return member
         return None
 
-    def remove(self, batch_id: str) -> list[M]:
-        """Take out all of a batch."""
-        everything = self.clear()
-        self.add(member for member in everything if member.batch_id != batch_id)
-        return [member for member in everything if member.batch_id == batch_id]
+    def accounts(self) -> Collection[str]:
+        """Return those that have something here."""
+        return self._shares.keys()
+
+    def remove(self, is_meant: Callable[[M], bool]) -> list[M]:
+        """Take out all that is meant."""
+        found = [member for member in self if is_meant(member)]
+        if found:
+            kept = [member for member in self.clear() if not is_meant(member)]
+            self.add(kept)
+        return found
 
     def clear(self) -> list[M]:
         """Take out everything."""

@@ -6,9 +6,12 @@ import msgspec
 
 from fibatchd.domain.accounts import ACTIVE, DELETED, Account, Key, new_secret, secret_hash
 from fibatchd.ids import new_id
-from fibatchd.store.interface import NOW, Query, Row, Script, one
+from fibatchd.store.interface import NOW, Notify, Query, Row, Script, one
 
 _ACCOUNT = "a.id, a.name, a.tier, a.status, a.quota, a.quota_set, a.created_at"
+CHANNEL = "owners"
+"""Tells the id of an account whose rights, or those of one of its keys, have changed."""
+
 _KEY = "k.id, k.account_id, k.prefix, k.created_at, k.expires_at, k.revoked_at, k.models"
 ACCOUNT_WIDTH = 7
 
@@ -65,6 +68,7 @@ def set_account_status(account_id: str, status: str) -> Script[bool]:
     rows = yield Query(
         "UPDATE accounts SET status = ? WHERE id = ? AND status <> ? RETURNING id", (status, account_id, DELETED)
     )
+    yield Notify(CHANNEL, account_id)
     return bool(rows)
 
 
@@ -76,6 +80,7 @@ def delete_account(account_id: str) -> Script[bool]:
         (DELETED, account_id, DELETED),
     )
     yield Query("UPDATE keys SET revoked_at = ? WHERE account_id = ? AND revoked_at IS NULL", (now, account_id))
+    yield Notify(CHANNEL, account_id)
     return bool(rows)
 
 
@@ -84,6 +89,7 @@ def set_account_tier(account_id: str, tier: str) -> Script[bool]:
     rows = yield Query(
         "UPDATE accounts SET tier = ? WHERE id = ? AND status <> ? RETURNING id", (tier, account_id, DELETED)
     )
+    yield Notify(CHANNEL, account_id)
     return bool(rows)
 
 
@@ -93,6 +99,7 @@ def set_account_quota(account_id: str, quota: int | None) -> Script[bool]:
         "UPDATE accounts SET quota = ?, quota_set = 1 WHERE id = ? AND status <> ? RETURNING id",
         (quota, account_id, DELETED),
     )
+    yield Notify(CHANNEL, account_id)
     return bool(rows)
 
 
@@ -132,7 +139,10 @@ def list_keys(account_id: str) -> Script[list[Key]]:
 def revoke_key(key_id: str) -> Script[bool]:
     """Revoke a key from now on; a key revoked before keeps its time. False where there is no such key."""
     ((now,),) = yield NOW
-    rows = yield Query("UPDATE keys SET revoked_at = COALESCE(revoked_at, ?) WHERE id = ? RETURNING id", (now, key_id))
+    sql = "UPDATE keys SET revoked_at = COALESCE(revoked_at, ?) WHERE id = ? RETURNING account_id"
+    rows = yield Query(sql, (now, key_id))
+    for (account_id,) in rows:
+        yield Notify(CHANNEL, account_id)
     return bool(rows)
 
 

@@ -37,10 +37,11 @@ class Candidate:
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What a claim gave: the requests; for each lane that gave fewer than asked, when its next retry is due (None where
-    nothing of it is left); and the time by the store's clock."""
+    nothing of it is left); the lanes that may not run any more; and the time by the store's clock."""
 
     requests: list[Claimed]
     dry: dict[int, float | None]
+    shut: frozenset[int]
     now: float
 
 
@@ -105,7 +106,8 @@ def claim(daemon: int, takes: Sequence[tuple[int, int]], may_run: Callable[[Cand
     """
     now = yield from pass_fence(daemon)
     rows = yield Query(_OF_LANES, (utc_day(now), [lane for lane, _ in takes], now))
-    open_lanes = {c.lane: c for c in map(_candidate, rows) if may_run(c, now)}
+    found = {c.lane: c for c in map(_candidate, rows)}
+    open_lanes = {lane: c for lane, c in found.items() if may_run(c, now)}
     claimed: list[Claimed] = []
     dry: dict[int, float | None] = {lane: None for lane, _ in takes if lane not in open_lanes}
     for lane, count in takes:
@@ -120,7 +122,7 @@ def claim(daemon: int, takes: Sequence[tuple[int, int]], may_run: Callable[[Cand
         begun = {c.batch_id: c.account.id for c in open_lanes.values() if not c.begun}
         for batch_id in sorted(begun.keys() & {c.batch_id for c in claimed}):
             yield transitions.begun(batch_id, begun[batch_id])
-    return Claim(claimed, dry, now)
+    return Claim(claimed, dry, frozenset(found.keys() - open_lanes.keys()), now)
 
 
 def _claimed(c: Candidate, daemon: int, number: int, attempt: int, body: bytes) -> Claimed:

@@ -18,7 +18,9 @@ UPDATE requests SET status = ?, due_at = ?, lease = NULL, ended_at = ?, request_
 WHERE number = ?
 """
 _GIVE_BACK = """
-UPDATE requests SET status = 'queued', attempts = attempts - 1, lease = NULL, due_at = COALESCE(?, due_at) WHERE number = ?
+UPDATE requests SET status = 'queued', attempts = attempts - 1, lease = NULL, started_at = NULL,
+    due_at = COALESCE(?, due_at)
+WHERE number = ?
 """
 
 

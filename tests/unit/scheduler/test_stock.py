@@ -46,7 +46,7 @@ def test_who_may_not_start_holds_nobody_up_and_keeps_what_it_has():
 def test_a_batch_that_is_closed_is_taken_out():
     stock = Stock()
     stock.add([Taken("a", 1, 0), Taken("a", 2, 1), Taken("a", 1, 2)])
-    assert [taken.number for taken in stock.remove("batch_1")] == [0, 2]
+    assert [taken.number for taken in stock.remove(lambda taken: taken.batch_id == "batch_1")] == [0, 2]
     assert [taken.number for taken in stock.clear()] == [1]
     assert not stock
 
