@@ -32,9 +32,11 @@ def quickly(upstreams):
 
 
 async def has_stock(w):
-    with trio.fail_after(30):
-        while "m" not in w.scheduler.pools or len(w.scheduler.pools["m"].stock) < CONCURRENCY:
-            await trio.sleep(0.01)
+    for _ in range(3000):
+        if len(w.scheduler.pools["m"].stock) >= CONCURRENCY:
+            return
+        await trio.sleep(0.01)
+    raise AssertionError("nothing is claimed ahead")
 
 
 def states_of():
