@@ -6,7 +6,6 @@ they then share one commit. Each runs in a savepoint, so that one that fails tak
 
 import contextlib
 import fcntl
-import json
 import os
 import queue
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import apsw
+import msgspec
 import outcome
 import structlog
 import trio
@@ -68,7 +68,7 @@ def _dialect(sql: str) -> str:
 def _params(params: Any) -> Any:
     for value in params:
         if type(value) is list:
-            return tuple(json.dumps(v) if type(v) is list else v for v in params)
+            return tuple(msgspec.json.encode(v).decode() if type(v) is list else v for v in params)
     return params
 
 

@@ -55,9 +55,12 @@ class Replica:
         self._requests = Pace(upstream.requests_per_minute)
         self._tokens = Pace(upstream.tokens_per_minute)
         self._mean_tokens = 1.0  # of the requests of late
+        self._paced = bool(upstream.requests_per_minute or upstream.tokens_per_minute)
 
     def ready_at(self) -> float:
         """Return from when on it may be tried; infinity while a probe is under way."""
+        if not (self.out or self._paced):
+            return self.paused_until  # by far the most, and each request asks several times
         breaker = -math.inf
         if self.out:
             breaker = self._probe_at if self._probe is None else math.inf
@@ -75,6 +78,8 @@ class Replica:
             return 0
         if self.out:
             return 1
+        if not self._paced:
+            return math.inf
         # Whatever is left of the tokens, one more may be begun.
         return min(self._requests.room(now), max(1, self._tokens.room(now) / self._mean_tokens))
 

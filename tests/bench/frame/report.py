@@ -28,6 +28,7 @@ Every figure was measured with client, daemon, database and model server on one 
 each other, and everything durable as in production: SQLite with `synchronous=FULL`, PostgreSQL with its defaults. Ratios are
 to a yardstick that ran beside the daemon, mostly the *bare loop* (`tests/bench/frame/yardstick.py`): trio, h11 and kept-alive
 connections, the same bodies to the same server, nothing stored. A figure is the median of its runs; their range follows.
+[Flame graphs](flamegraphs/README.md) show where the time of a dispatch goes.
 
 | figure | level | reached | range | |
 |---|---|---|---|---|
