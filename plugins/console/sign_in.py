@@ -41,7 +41,8 @@ log = structlog.get_logger(__name__)
 def blueprint() -> Blueprint:
     """Return the routes."""
     routes = Blueprint("console_session", __name__)
-    attempts = Attempts(size=10, per_s=1 / 6, all_size=100, all_per_s=2)
+    # Nobody guesses a key; what all may use up together is large, so that a few addresses do not shut out everybody.
+    attempts = Attempts(size=10, per_s=1 / 6, all_size=1000, all_per_s=20)
 
     @routes.post(PATH)
     @public

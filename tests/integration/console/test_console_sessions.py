@@ -13,6 +13,7 @@ from fibatchd.store.interface import Query
 
 COOKIE = "fibatchd"
 IDLE_S, MAX_S = 28800, 604800
+BEHIND_A_PROXY = '[server]\ntrusted_proxies = ["127.0.0.1"]\n[extensions]\nconsole = true\n'
 
 
 def rows(table):
@@ -46,8 +47,7 @@ async def test_the_cookie_is_out_of_reach(site):
 
 
 async def test_behind_tls_the_cookie_is_secure(tmp_path):
-    extra = '[server]\ntrusted_proxies = ["127.0.0.1"]\n[extensions]\nconsole = true\n'
-    async with open_site(tmp_path, extra=extra) as site:
+    async with open_site(tmp_path, extra=BEHIND_A_PROXY) as site:
         forwarded = {"x-forwarded-for": "192.0.2.1", "x-forwarded-proto": "https"}
         sent = (await site.sign_in(headers=forwarded)).headers["set-cookie"]
         assert sent.startswith("__Host-fibatchd=")
@@ -242,6 +242,15 @@ async def test_failed_attempts_are_limited(site):
     refused = await site.sign_in()
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many_sign_ins")
     assert 1 <= int(refused.headers["retry-after"]) <= 6
+
+
+async def test_a_few_addresses_do_not_shut_out_the_others(tmp_path):
+    async with open_site(tmp_path, extra=BEHIND_A_PROXY) as site:
+        for client in range(11):
+            sent = {"x-forwarded-for": f"192.0.2.{client}"}
+            answers = [await site.try_key("sk-1", headers=sent) for _ in range(10)]
+            assert {answer.status_code for answer in answers} == {401}
+        assert (await site.sign_in(headers={"x-forwarded-for": "198.51.100.1"})).status_code == 200
 
 
 async def test_who_has_a_key_is_not_limited(site):
