@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fibatchd.domain.batches import Batch
-from fibatchd.store.interface import NOW, Query, Script
+from fibatchd.store.interface import Query, Script
 from fibatchd.store.requests import closing_of
 from fibatchd.store.results import NEVER_RAN, Range
 
@@ -50,12 +50,6 @@ class Slice:
     p50: float
     p95: float
     longest: float
-
-
-def store_time() -> Script[float]:
-    """Return the time by the store's clock."""
-    ((now,),) = yield NOW
-    return float(now)
 
 
 def errors(batch: Batch) -> Script[list[ErrorCount]]:
