@@ -63,9 +63,10 @@ openapi: $(VENV)/.installed
 reference: $(VENV)/.installed
 	$(BIN)/python docs/building/configuration.py
 
-# The manual, in site/. A link or an anchor that leads nowhere fails it, and so does a page that no menu has.
+# The manual, in site/. A link or an anchor that leads nowhere fails it, and so does a page that no menu has. (With --quiet,
+# --strict would not see the warnings that it turns into errors.)
 docs: $(VENV)/.installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check

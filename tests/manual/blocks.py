@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "plugins/README.md")] + sorted(
-    (ROOT / "docs").glob("*.md")
+    (ROOT / "docs").rglob("*.md")
 )
 _FENCE = re.compile(
     r"^(?:<!-- (?P<about>[^\n]*) -->\n)?(?P<indent> *)```(?P<language>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$",
