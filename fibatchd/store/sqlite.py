@@ -35,6 +35,7 @@ log = structlog.get_logger(__name__)
 GROUP_MAX = 256  # scripts in one commit: enough to amortise it, few enough to keep each one's wait short
 READERS = 4
 BUSY_TIMEOUT_MS = 5000
+GIVEN_UP_STEPS = 100_000  # of its virtual machine, some ms: so often a read looks whether anybody waits for it
 CLOSE_S = 30.0  # the groups that wait, each behind somebody else's lock for as long as is waited for one
 
 _PRAGMAS = (
@@ -166,7 +167,7 @@ class SqliteStore:
         """Run a script on one of the reading connections, in a worker thread."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
-        now = self._clock()
+        now, given_up = self._clock(), threading.Event()
 
         def work() -> T:
             try:
@@ -174,6 +175,7 @@ class SqliteStore:
             except apsw.Error as error:
                 raise _translated(error) from None
             try:
+                connection.set_progress_handler(given_up.is_set, GIVEN_UP_STEPS)
                 connection.execute("BEGIN")
                 return run_script(connection, script(*args, **kwargs), now, [])
             except apsw.Error as error:
@@ -181,8 +183,11 @@ class SqliteStore:
             finally:
                 self._end_reading(connection)
 
-        # What a cancelled caller leaves behind ends by itself: nobody waits for a disk that does not answer.
-        return await trio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
+        try:
+            # What a cancelled caller leaves behind ends by itself: nobody waits for a disk that does not answer.
+            return await trio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
+        finally:
+            given_up.set()
 
     def _end_reading(self, connection: apsw.Connection) -> None:
         try:

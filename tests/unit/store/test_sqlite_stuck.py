@@ -36,6 +36,11 @@ def two():
     return (yield Query("SELECT 2"))
 
 
+def endless(begun):
+    begun.set()
+    yield Query("WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n")
+
+
 async def until(event):
     await trio.to_thread.run_sync(event.wait)
 
@@ -49,6 +54,18 @@ async def test_a_read_that_is_cancelled_is_not_waited_for(store, answering, nurs
     assert not answering.is_set()
     answering.set()
     assert await store.read(two) == [(2,)]
+
+
+async def test_a_read_that_is_cancelled_does_not_go_on(store, nursery):
+    """It would hold one of the few readers, for whoever asks and leaves again and again."""
+    for _ in range(sqlite.READERS):
+        begun = threading.Event()
+        with trio.CancelScope() as scope:
+            nursery.start_soon(until_then, begun, scope)
+            await store.read(endless, begun)
+        assert scope.cancelled_caught
+    with trio.fail_after(60):
+        assert await store.read(two) == [(2,)]
 
 
 async def until_then(begun, scope):
