@@ -35,9 +35,10 @@ def back_up(source: Path, target: Path) -> int:
         partial.rename(target)
         _sync(target.parent)
     except (OSError, apsw.Error) as error:
+        raise StoreUnavailable(f"{source} cannot be backed up to {target}: {error}") from None
+    finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
-        raise StoreUnavailable(f"{source} cannot be backed up to {target}: {error}") from None
     return size
 
 
