@@ -13,6 +13,7 @@ from fibatchd.money import usd_text
 
 LONGEST_TEXT = 200
 
+
 def text_problem(text: str) -> str | None:
     """Return what is wrong with a name or an id: it is to be printable, and not empty. What is not UTF-8 would be refused by
     every store."""
@@ -29,10 +30,10 @@ def tier_problem(config: Config, tier: str) -> str | None:
 
 
 def pinned(config: Config, names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the ids that models' names and aliases mean, those that the configuration does not have as they are, and the
-    latter by themselves."""
+    """Return the ids that models' names and aliases mean, each once, those that the configuration does not have as they
+    are, and the latter by themselves."""
     found = {name: config.find_model(name) for name in names}
-    ids = [model.id if model else name for name, model in found.items()]
+    ids = list(dict.fromkeys(model.id if model else name for name, model in found.items()))
     return ids, [name for name, model in found.items() if model is None]
 
 

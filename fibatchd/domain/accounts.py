@@ -53,8 +53,9 @@ def new_secret() -> str:
 
 
 def secret_hash(secret: str) -> bytes:
-    """Return the SHA-256 under which a key is stored. A 256-bit random secret needs no salt and no slow hash."""
-    return hashlib.sha256(secret.encode()).digest()
+    """Return the SHA-256 under which a key is stored. A 256-bit random secret needs no salt and no slow hash. Whatever a
+    client sends has one, lone surrogates included."""
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
 
 
 def looks_like_key(secret: str) -> bool:

@@ -5,7 +5,6 @@ pages of other origins cannot set without asking first (Fetch standard, CORS pre
 """
 
 from contextlib import suppress
-from urllib.parse import urlsplit
 
 from quart import Response, after_this_request, request
 from werkzeug.wrappers.response import Response as AnyResponse
@@ -60,7 +59,7 @@ def _is_same_origin() -> bool:
         return site == "same-origin"
     # Browsers leave that header out on plain http, and send this one with whatever may change something.
     origin = request.headers.get("Origin")
-    return origin is None or urlsplit(origin).netloc == request.host
+    return origin is None or origin.partition("://")[2] == request.host
 
 
 def _keep_private(answer: Response | AnyResponse) -> Response | AnyResponse:

@@ -53,7 +53,7 @@ class Reruns:
         if batch is None:
             old = await find_batch(batch_id)
             outcomes = read_outcomes(body)
-            total = _count(old, outcomes)
+            total = _count(old, outcomes, front().context.config.batches.max_requests)
             way = self._ways.get(old.source)
             if way is None:
                 message = "Batches of this kind cannot be run again"
@@ -76,8 +76,9 @@ def read_outcomes(body: bytes) -> Sequence[str]:
     return named
 
 
-def _count(batch: Batch, outcomes: Sequence[str]) -> int:
-    """Return how many requests are to run again. ApiError 409 where the batch still runs, or there are none."""
+def _count(batch: Batch, outcomes: Sequence[str], most: int) -> int:
+    """Return how many requests are to run again. ApiError 409 where the batch still runs, or there are none; 400 where they
+    are more than a batch may have by now."""
     if not batch.is_final:
         message = f"The batch has not finished; its status is {batch.status}"
         raise ApiError(409, message, code="batch_not_finished", retry=False)
@@ -85,6 +86,8 @@ def _count(batch: Batch, outcomes: Sequence[str]) -> int:
     if not total:
         message = f"None of the batch's requests is {' or '.join(outcomes)}"
         raise ApiError(409, message, code="nothing_to_rerun", retry=False)
+    if total > most:
+        raise ApiError(400, f"A batch may hold at most {most} requests", code="too_many_requests_in_batch")
     return total
 
 

@@ -43,6 +43,9 @@ async def show_day(day: str) -> Response:
 
 def _date(text: str) -> str:
     try:
-        return datetime.datetime.strptime(text, "%Y-%m-%d").date().isoformat()
+        known = datetime.date.fromisoformat(text).isoformat()
     except ValueError:
-        raise ApiError(400, "day: expected a date such as 2026-11-29", code="invalid_value", param="day") from None
+        known = None
+    if known != text:  # ISO 8601 has other forms of a date, too
+        raise ApiError(400, "day: expected a date such as 2026-11-29", code="invalid_value", param="day")
+    return text

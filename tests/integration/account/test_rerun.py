@@ -44,6 +44,14 @@ async def test_the_failed_ones_become_a_new_batch(api):
     assert (await api.call("GET", f"/v1/account/batches/{old['id']}")).json()["reruns"] == [new["id"]]
 
 
+async def test_a_limit_on_requests_that_was_lowered_holds(api):
+    old = await half_failed(api, 6)
+    api.configure(max_requests=2)
+    assert (await rerun(api, old["id"], status=400))["code"] == "too_many_requests_in_batch"
+    api.configure(max_requests=3)
+    assert (await rerun(api, old["id"]))["counts"]["total"] == 3
+
+
 async def test_cancelled_and_expired_ones_where_they_are_asked_for(api):
     cancelled = await api.create([chat(f"q-{n}", seed=n) for n in range(3)])
     (one,) = await api.claim(cancelled["id"], 1)

@@ -48,7 +48,9 @@ async def test_an_accounts_life(api, admin):
     made = await admin("POST", "accounts", {"name": "Åke", "tier": "pro"})
     account_id = made["id"]
     assert (made["name"], made["tier"], made["status"], made["daily_quota_usd"]) == ("Åke", "pro", "active", None)
-    key = await admin("POST", f"accounts/{account_id}/keys", {"expires_in_s": 60, "models": ["glm-flash"]})
+    key = await admin(
+        "POST", f"accounts/{account_id}/keys", {"expires_in_s": 60, "models": ["glm-flash", "glm-5.3-flash"]}
+    )
     assert (key["models"], key["expires_at"] - key["created_at"]) == (["glm-5.3-flash"], 60)
     bearer = {"authorization": f"Bearer {key['secret']}"}
     assert (await api.http.get("/v1/account", headers=bearer)).json()["id"] == account_id
@@ -166,7 +168,8 @@ async def test_usage(api, admin):
     (row,) = (await admin("GET", "usage/2026-11-18"))["data"]
     assert (row["account_id"], row["name"], row["attempts"]) == (api.ada.account.id, "ada", 3)
     assert (await admin("GET", f"usage/2026-11-18?after={row['account_id']}"))["data"] == []
-    assert (await admin("GET", "usage/2026-13-01", status=400))["param"] == "day"
+    for no_day in ("2026-13-01", "2026-1-5", "20261118", "2026-W47-3", "%D9%A2026-11-18"):
+        assert (await admin("GET", f"usage/{no_day}", status=400))["param"] == "day"
     for path in ("/v1/usage?days=0", "/v1/usage?days=93"):
         assert (await api.call("GET", path)).status_code == 400
 

@@ -1,5 +1,6 @@
 """A served console, and a browser's part of the talk: its cookie, and the headers that it sends by itself."""
 
+import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ class Site:
         return await self.try_key((owner or self.api.ada).secret, **how)
 
     async def try_key(self, key: str, **how) -> httpx2.Response:
-        return await self.browser.post(SESSION, json={"api_key": key}, **how)
+        return await self.browser.post(SESSION, content=json.dumps({"api_key": key}), **how)
 
 
 @asynccontextmanager

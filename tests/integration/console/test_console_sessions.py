@@ -173,6 +173,8 @@ async def test_answers_to_the_cookie_are_not_kept(site):
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
         {"sec-fetch-site": "", "origin": "https://evil.example"},
+        {"sec-fetch-site": "", "origin": "null"},
+        {"sec-fetch-site": "", "origin": "http://["},
     ],
 )
 async def test_another_page_changes_nothing(site, headers):
@@ -217,13 +219,17 @@ async def unknown(api):
     return new_secret()
 
 
+async def unwritable(_api):
+    return "hyi-\ud800"
+
+
 async def malformed(api):
     return "sk-1"
 
 
 async def test_whatever_is_wrong_with_a_key_is_answered_alike(each_site):
     answers = set()
-    for bad in (revoked, expired, suspended, unknown, malformed):
+    for bad in (revoked, expired, suspended, unknown, unwritable, malformed):
         answer = await each_site.try_key(await bad(each_site.api))
         assert answer.status_code == 401
         assert "set-cookie" not in answer.headers
