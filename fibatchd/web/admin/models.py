@@ -17,6 +17,7 @@ from fibatchd.store.spending import Spent
 from fibatchd.upstream.fleet import Member
 from fibatchd.web.account.render import seconds, sums
 from fibatchd.web.admin.changes import note
+from fibatchd.web.admin.throughput import Rates
 from fibatchd.web.conditional import json_answer
 from fibatchd.web.front import front
 from fibatchd.web.render import encode, list_object
@@ -28,9 +29,9 @@ async def list_models() -> Response:
     now = await context.store.read(operations.operations)
     this = now.worker(context.daemon())
     daemon = {"id": context.daemon(), "name": this.name if this else None}
-    models = context.config.models
+    models, rates = context.config.models, front().throughput.rates()
     page = list_object(
-        [encode(_model_object(model, now)) for model in models], [model.id for model in models], has_more=False
+        [encode(_model_object(model, now, rates)) for model in models], [model.id for model in models], has_more=False
     )
     return json_answer(page[:-1] + b',"daemon":' + encode(daemon) + b"}")
 
@@ -38,7 +39,8 @@ async def list_models() -> Response:
 async def show_model(model_id: str) -> Response:
     """Return one model."""
     model = _find(model_id)
-    return json_answer(_model_object(model, await front().context.store.read(operations.operations)))
+    now = await front().context.store.read(operations.operations)
+    return json_answer(_model_object(model, now, front().throughput.rates()))
 
 
 async def drain_model(model_id: str) -> Response:
@@ -89,7 +91,7 @@ def _daemon_object(worker: Worker, this: int) -> dict[str, Any]:
     }
 
 
-def _model_object(model: Model, now: Operations) -> dict[str, Any]:
+def _model_object(model: Model, now: Operations, rates: Rates) -> dict[str, Any]:
     context = front().context
     age = now.standing.oldest.get(model.id)
     return {
@@ -109,7 +111,7 @@ def _model_object(model: Model, now: Operations) -> dict[str, Any]:
         },
         "interactive": {"running": _interactive(model, now, context)},
         "today": sums(now.today.get(model.id, Spent())),
-        "here": _here(model, now, context),
+        "here": _here(model, now, rates, context),
     }
 
 
@@ -125,18 +127,18 @@ def _interactive(model: Model, now: Operations, context: Context) -> int:
     return context.load.own().get(model.id, 0) + sum(others)
 
 
-def _here(model: Model, now: Operations, context: Context) -> dict[str, Any]:
+def _here(model: Model, now: Operations, rates: Rates, context: Context) -> dict[str, Any]:
     this = now.worker(context.daemon())
-    rates = front().throughput.of(model.id)
+    rate = rates.of(model.id)
     return {
         "batch_running": this.batch.get(model.id, 0) if this else 0,
         "interactive_running": context.load.own().get(model.id, 0),
         "per_minute": {
-            "basis_s": rates.basis_s,
-            "attempts": rates.attempts,
-            "failed": rates.failed,
-            "input_tokens": rates.input_tokens,
-            "output_tokens": rates.output_tokens,
+            "basis_s": rate.basis_s,
+            "attempts": rate.attempts,
+            "failed": rate.failed,
+            "input_tokens": rate.input_tokens,
+            "output_tokens": rate.output_tokens,
         },
         "upstreams": [_upstream_object(member) for member in context.executor.fleet.of(model.id)],
     }

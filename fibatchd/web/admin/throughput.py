@@ -33,6 +33,24 @@ class PerMinute:
     output_tokens: float
 
 
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What has come since `before`, by model."""
+
+    before: _Sums
+    now: _Sums
+
+    def of(self, model_id: str) -> PerMinute:
+        """Return a model's rates."""
+        basis = self.now.at - self.before.at
+
+        def rate(name: str) -> float:
+            more = getattr(self.now, name)[model_id] - getattr(self.before, name)[model_id]
+            return round(60 * more / basis, 2) if basis else 0.0
+
+        return PerMinute(round(basis, 1), *map(rate, ("attempts", "failed", "input_tokens", "output_tokens")))
+
+
 class Throughput:
     """Looks at the tally every few seconds; a service."""
 
@@ -50,17 +68,10 @@ class Throughput:
             await trio.sleep(SAMPLE_S)
             self._samples.append(self._sums())
 
-    def of(self, model_id: str) -> PerMinute:
-        """Return a model's rates."""
+    def rates(self) -> Rates:
+        """Return the rates of all models as they are now: the whole tally is gone through for that."""
         now = self._sums()
-        before = self._samples[0] if self._samples else now
-        basis = now.at - before.at
-
-        def rate(name: str) -> float:
-            more = getattr(now, name)[model_id] - getattr(before, name)[model_id]
-            return round(60 * more / basis, 2) if basis else 0.0
-
-        return PerMinute(round(basis, 1), *map(rate, ("attempts", "failed", "input_tokens", "output_tokens")))
+        return Rates(self._samples[0] if self._samples else now, now)
 
     def _sums(self) -> _Sums:
         sums = _Sums(trio.current_time())
