@@ -129,10 +129,11 @@ async def revoke_key(key_id: str) -> Response:
     """Revoke a key, and return it as it is then."""
     store = front().context.store
     if not is_id(key_id, "key_") or not await store.write(scripts.revoke_key, key_id):
-        raise ApiError(404, "There is no key with this ID", code="key_not_found")
+        raise _no_key()
     note("key.revoke", target=key_id)
     key = await store.read(scripts.get_key, key_id)
-    assert key is not None, "keys are revoked, never removed, while their accounts are there"
+    if key is None:  # its account was deleted meanwhile
+        raise _no_key()
     return json_answer({"object": "admin.key"} | shown_key(key))
 
 
@@ -187,6 +188,10 @@ async def _change(account_id: str, script: Callable[..., Script[bool]], *args: A
 
 def _no_account() -> ApiError:
     return ApiError(404, "There is no account with this ID", code="account_not_found")
+
+
+def _no_key() -> ApiError:
+    return ApiError(404, "There is no key with this ID", code="key_not_found")
 
 
 def _refuse_own(account_id: str) -> None:
