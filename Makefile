@@ -1,5 +1,5 @@
 # All that is needed beforehand: make, and Python 3.11 or newer.
-.PHONY: install demo demo-llm test test-fast check audit openapi reference docs bench torture test-real wheel binary test-binary clean
+.PHONY: install demo demo-llm test test-fast check audit openapi reference docs screenshots bench torture test-real wheel binary test-binary clean
 
 VENV := .venv
 LLM_VENV := .venv-llm
@@ -81,6 +81,10 @@ audit: $(VENV)/.installed-dev
 		|| { echo "NOT AUDITED: pip-audit cannot be installed"; exit 0; }; \
 		$(BIN)/python .ci/audit.py $(AUDIT_VENV)/bin/pip-audit \
 		"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+
+# The pictures of the console, of each view in both themes, narrow and wide; needs Chromium.
+screenshots: $(VENV)/.installed-dev
+	$(BIN)/python tests/console/screenshots.py
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/bench/run.py --write

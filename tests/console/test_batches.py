@@ -90,6 +90,22 @@ def test_a_batch_is_cancelled(page, user):
     assert user.api.get(f"/v1/batches/{batch_id}").json()["status"] == "cancelling"
 
 
+def test_the_focus_stays_while_the_batch_moves_on(page, stand, user):
+    batch_id = user.submit(chats(20, "please hold"))
+    go(page, f"batches/{batch_id}")
+    shares = page.get_by_role("region", name="Summary").get_by_role("img")
+    expect(shares).to_have_accessible_name(re.compile("16 running"))
+    page.get_by_role("button", name="Cancel").focus()
+    stand.rules({"match": "please hold 1", "action": {"hold": True}}, {"match": "please hold", "action": {}})
+    expect(shares).to_have_accessible_name(re.compile("16 succeeded, 4 running"))
+    expect(page.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Enter")
+    stand.rules({"match": "please hold", "action": {}})
+    expect(shares).to_have_accessible_name(re.compile("20 succeeded"))  # behind the dialog, whose button is gone now
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", name=batch_id)).to_be_focused()
+
+
 def test_a_batch_is_deleted(page, user):
     batch_id = user.submit(chats(2))
     finished(user.api, batch_id)
@@ -177,6 +193,7 @@ def test_requests_are_turned_page_by_page(page, user):
     expect(requests.get_by_text("1 to 50", exact=True)).to_be_visible()
     expect(requests.get_by_role("button", name="Previous")).to_have_attribute("aria-disabled", "true")
     requests.get_by_role("button", name="Next").click()
+    expect(requests.get_by_text("51 to 100", exact=True)).to_be_visible()
     requests.get_by_role("button", name="Next").click()
     expect(requests.get_by_text("101 to 120", exact=True)).to_be_visible()
     expect(requests.get_by_role("row")).to_have_count(21)

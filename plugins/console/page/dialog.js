@@ -1,6 +1,7 @@
 // Questions before something that cannot be undone, and secrets that are shown once.
 
 import { h, newId } from "./dom.js";
+import { keepFocus } from "./shell.js";
 
 /** Ask in plain words. Resolves to true where `verb` was chosen. */
 export function confirm(title, text, verb, { danger = true } = {}) {
@@ -65,15 +66,22 @@ export function ask(title, fields, verb) {
   );
 }
 
-function open(title, content, buttons, closed = false) {
+function open(title, content, buttons, unanswered = false) {
   return new Promise((resolve) => {
     const heading = h("h2", { id: newId("dialog") }, title);
-    let answer = closed;
-    const dialog = h("dialog", { "aria-labelledby": heading.id, onclose: () => (dialog.remove(), resolve(answer)) });
+    let answer = unanswered;
+    const closed = () => {
+      window.removeEventListener("hashchange", leave);
+      dialog.remove();
+      keepFocus(); // the button that opened it may have been drawn anew
+      resolve(answer);
+    };
+    const dialog = h("dialog", { "aria-labelledby": heading.id, onclose: closed });
+    const leave = () => dialog.close(); // what it asks about is not shown any more
     const close = (value) => ((answer = value), dialog.close());
     dialog.append(heading, ...content, h("div", { class: "buttons" }, buttons(close)));
     document.body.append(dialog);
-    window.addEventListener("hashchange", () => dialog.close(), { once: true }); // what it asks about is not shown any more
+    window.addEventListener("hashchange", leave);
     dialog.showModal();
   });
 }

@@ -2,7 +2,7 @@
 
 import { address, json, newKey, post } from "../api.js";
 import { confirm } from "../dialog.js";
-import { h, show } from "../dom.js";
+import { h, present, show } from "../dom.js";
 import { count } from "../format.js";
 import { go } from "../router.js";
 import { announce, keepFocus } from "../shell.js";
@@ -14,23 +14,19 @@ const AGAIN = ["failed", "expired", "cancelled"];
 
 export class BatchActions {
   constructor(batch, said, signal) {
-    Object.assign(this, { said, signal, drawn: null });
+    Object.assign(this, { said, signal });
     this.route = batch.api === "message_batches" ? `v1/messages/batches/${batch.id}` : `v1/batches/${batch.id}`;
     this.place = h("div", { class: "buttons", role: "group", "aria-label": "Actions" });
   }
 
   draw(batch) {
     this.batch = batch;
-    const key = JSON.stringify([
-      batch.status,
-      batch.counts.running,
-      batch.output_file_id,
-      batch.error_file_id,
-      AGAIN.map((name) => batch.counts[name] > 0),
-    ]);
-    if (key === this.drawn) return;
-    this.drawn = key;
-    show(this.place, this.downloads(), this.rerun(), this.cancel(), this.remove());
+    const old = [...this.place.children];
+    const fresh = present([this.downloads(), this.rerun(), this.cancel(), this.remove()]);
+    if (old.length === fresh.length && fresh.every((button, index) => button.isEqualNode(old[index]))) return;
+    const held = old.find((button) => button === document.activeElement)?.textContent;
+    show(this.place, fresh);
+    fresh.find((button) => button.textContent === held)?.focus();
     keepFocus();
   }
 
