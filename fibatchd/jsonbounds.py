@@ -34,7 +34,7 @@ def is_deeper(text: bytes, levels: int) -> bool:
 
 def is_too_much(text: bytes) -> bool:
     """Whether a text of good syntax holds more than MOST_PARTS or MOST_VALUES. (Of another text the verdict says nothing.)"""
-    if _parts(text) <= MOST_PARTS and text.count(b",") <= MOST_VALUES:
+    if len(text) <= MOST_PARTS or (_parts(text) <= MOST_PARTS and text.count(b",") <= MOST_VALUES):
         return False
     parts = commas = 0
     for part in _structure(text):

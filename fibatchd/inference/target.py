@@ -35,6 +35,8 @@ class Target:
     batch: bool
     drained: frozenset[str] = frozenset()
     options: Options = field(default_factory=dict)
+    _named: dict[bytes, Model] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Models by their name as it was written: most bodies of a batch name the same one."""
 
     def judge(self, body: bytes) -> Model | Problem:
         """Return the model that a body's request runs on, or why it is refused.
@@ -60,7 +62,17 @@ class Target:
     def _model(self, raw: msgspec.Raw | None) -> Model | Problem:
         if raw is None:
             return Problem("model: missing, expected the name of a model", "model", MISSING)
-        name = rawjson.decode(raw)
+        written = bytes(raw)
+        model = self._named.get(written)
+        if model is None:
+            found = self._find(written)
+            if isinstance(found, Problem):
+                return found
+            model = self._named[written] = found
+        return model
+
+    def _find(self, written: bytes) -> Model | Problem:
+        name = rawjson.decode(written)
         if not isinstance(name, str):
             return Problem("model: expected a string", "model", INVALID_TYPE)
         who = (self.config, self.account, self.key)

@@ -159,9 +159,8 @@ class Checker:
         if custom_id in self._seen:
             return Problem("custom_id: used by an earlier request of the batch", "custom_id", "duplicate_custom_id")
         self._seen.add(custom_id)
-        unknown = next((member for member in members if member not in FIELDS), None)
-        if unknown is not None:
-            return unknown_field(unknown)
+        if not FIELDS.issuperset(members):
+            return unknown_field(next(member for member in members if member not in FIELDS))
         if (twice := rawjson.duplicate_member(text, members)) is not None:
             return repeated_field(twice)
         return method_problem(members.get("method"))
