@@ -16,6 +16,7 @@ FROM requests r JOIN request_bodies b ON b.number = r.number AND b.number >= ? A
 LEFT JOIN results s ON s.number = r.number AND s.number >= ? AND s.number <= ?
 WHERE r.number >= ? AND r.number <= ? ORDER BY r.number
 """
+_SIZE = "SELECT CAST(COALESCE(SUM(LENGTH(body)), 0) AS BIGINT) FROM results WHERE number >= ? AND number <= ?"
 _SIZES = """
 SELECT r.number, COALESCE(LENGTH(s.body), 0) FROM requests r
 LEFT JOIN results s ON s.number = r.number AND s.number >= ? AND s.number <= ?
@@ -47,15 +48,15 @@ class Range:
 
 def piece(batch: Batch, first: int, last: int, *, max_rows: int, max_bytes: int) -> Script[list[Result]]:
     """Return the results numbered `first` to `last`, or as many from the first on as fit both bounds; at least one."""
-    span = (first, min(last, first + max_rows - 1))
-    sizes = yield Query(_SIZES, span * 2)
-    end, total = None, 0
-    for number, size in sizes:
-        if end is not None and total + size > max_bytes:
-            break
-        end, total = number, total + size
-    if end is None:
-        return []
+    end = min(last, first + max_rows - 1)
+    ((whole,),) = yield Query(_SIZE, (first, end))
+    if whole > max_bytes:
+        sizes = yield Query(_SIZES, (first, end) * 2)
+        end, total = first, 0
+        for number, size in sizes:
+            if number > first and total + size > max_bytes:
+                break
+            end, total = number, total + size
     closed = yield Query("SELECT closed_as, error_message FROM batches WHERE id = ?", (batch.id,))
     closed_as, why = closed[0] if closed else (None, None)
     rows = yield Query(_RESULT, (first, end) * 3)

@@ -8,7 +8,7 @@ from fibatchd.errors import ApiError
 from fibatchd.store import results
 from fibatchd.store.interface import Store
 
-PIECE_ROWS = 200
+PIECE_ROWS = 500
 PIECE_BYTES = 2**20
 
 

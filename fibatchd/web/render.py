@@ -16,6 +16,24 @@ from fibatchd.money import usd_text
 
 encode = msgspec.json.Encoder().encode
 
+
+class _Response(msgspec.Struct):
+    """What a request was answered, in a result file."""
+
+    status_code: int | None
+    request_id: str | None
+    body: Any
+
+
+class _Line(msgspec.Struct):
+    """A line of a result file. (A Struct, for there are many: a dict takes twice as long to be made and written.)"""
+
+    id: str
+    custom_id: str
+    response: _Response | None
+    error: dict[str, Any] | None
+
+
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -102,28 +120,17 @@ def output_line(result: Result) -> bytes:
     response, error = _success(result), None
     if failure is not None and failure.status is not None and failure.code != "result_too_large":
         body = error_object(failure.status, failure.message, None, failure.code)
-        response = {"status_code": failure.status, "request_id": result.request_id, "body": body}
+        response = _Response(failure.status, result.request_id, body)
     elif failure is not None:
         error = {"code": failure.code, "message": failure.message}
-    line = encode(
-        {
-            "id": batch_request_id(result.number),
-            "custom_id": result.custom_id,
-            "response": response,
-            "error": error,
-        }
-    )
+    line = encode(_Line(batch_request_id(result.number), result.custom_id, response, error))
     return rawjson.jsonl_line(line) + b"\n"
 
 
-def _success(result: Result) -> dict[str, Any] | None:
+def _success(result: Result) -> _Response | None:
     if result.status != "completed" or result.body is None:
         return None
-    return {
-        "status_code": result.status_code,
-        "request_id": result.request_id,
-        "body": msgspec.Raw(result.body),
-    }
+    return _Response(result.status_code, result.request_id, msgspec.Raw(result.body))
 
 
 def _error_member(failure: Failure) -> dict[str, Any]:
