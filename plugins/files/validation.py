@@ -37,7 +37,7 @@ from .lines import Line, LineSplitter
 
 VALIDATE = "files:validate"
 API = "batches"
-LINES_AT_ONCE = 1000
+LINES_AT_ONCE = 2000
 
 log = structlog.get_logger(__name__)
 

@@ -128,7 +128,8 @@ async def test_any_key_of_the_account_reads_and_managing_needs_no_access(site):
     assert (await site.call("DELETE", f"/v1/files/{file['id']}", by=again)).status_code == 200
 
 
-async def test_a_download_and_its_parts(each_site):
+async def test_a_download_and_its_parts(each_site, monkeypatch):
+    monkeypatch.setattr("fibatchd_plugins.files.writing.CHUNK_BYTES", 131_072)
     content = os.urandom(300_001)
     file = await each_site.upload(content)
     etag = f'"{hashlib.sha256(content).hexdigest()}"'
