@@ -134,5 +134,6 @@ def test_a_keyboard_is_enough(window, stand, user, tmp_path):
     expect(dialog).to_have_count(0)
     expect(page.get_by_role("button", name="Cancel")).to_be_focused()
     keyboard.press("Enter").to("button", "Cancel the batch").press("Enter")
+    expect(page.get_by_text("The batch is being cancelled.")).to_be_visible()  # before what runs may end
     stand.rules({"match": "please hold", "action": {}})
     expect(page.get_by_text("Cancelling").first).to_be_visible()

@@ -14,6 +14,7 @@ import { RequestsPanel } from "./batch_requests.js";
 
 const STEADY_MS = 1500;
 const OVER_MS = 20000;
+const LARGE = 100; // requests a millisecond: each answer has the server go through all of the batch's
 
 /** Show the batch that the address names. */
 export function batchView({ main, parts, query, signal }) {
@@ -23,7 +24,7 @@ export function batchView({ main, parts, query, signal }) {
   let view = null;
   poll(`v1/account/batches/${encodeURIComponent(id)}`, {
     signal,
-    every: (batch) => (batch && isFinal(batch) ? OVER_MS : STEADY_MS),
+    every: (batch) => (batch && isFinal(batch) ? OVER_MS : Math.max(STEADY_MS, (batch?.counts.total ?? 0) / LARGE)),
     show: (batch) => {
       view ??= new BatchView(main, batch, query, signal);
       view.draw(batch);

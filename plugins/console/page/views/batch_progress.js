@@ -8,6 +8,7 @@ import { isFinal } from "../words.js";
 
 const STEADY_MS = 4000;
 const OVER_MS = 600000;
+const LARGE = 25; // requests a millisecond: each answer has the server sort all that have ended
 const FEWEST = 3; // of fewer figures there is no course to be seen
 
 export class ProgressPanel {
@@ -33,7 +34,7 @@ export class ProgressPanel {
     this.signal.addEventListener("abort", () => this.asked.abort(), { once: true });
     poll(`v1/account/batches/${this.id}/progress?buckets=60`, {
       signal: this.asked.signal,
-      every: () => (phase === "over" ? OVER_MS : STEADY_MS),
+      every: () => (phase === "over" ? OVER_MS : Math.max(STEADY_MS, batch.counts.total / LARGE)),
       show: (found) => this.show(found),
       fail: (error) => error.status >= 500, // for a while; another refusal says that the batch is gone
     });
