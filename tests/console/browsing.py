@@ -1,5 +1,6 @@
 """Chromium, and windows that notice whatever a page must not do: complain, break its policy, run what came from outside."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,12 +29,23 @@ EXPECTED = "Failed to load resource"  # what the browser says of each answer wit
 @contextmanager
 def chromium(path: str) -> Iterator[Browser]:
     """Debian's Chromium, with a profile of its own that is gone afterwards."""
-    with sync_playwright() as playwright:
+    with own_event_loops(), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         try:
             yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def own_event_loops() -> Iterator[None]:
+    """Let asyncio make loops of its own kind: trio-asyncio, which drivers bring along, puts its own in their place, and
+    Playwright cannot run on those."""
+    asyncio.set_event_loop_policy(asyncio.DefaultEventLoopPolicy())
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop_policy(None)
 
 
 class Window:
