@@ -9,19 +9,21 @@ from fibatchd.inference.entitlement import daily_quota
 
 
 class Budgets:
-    """By account, in pico-USD: the quota less what the store knew to be spent, less what has ended here since."""
+    """By account, in pico-USD: the quota less what the store knew to be spent, less what has ended here since. Daemons share
+    it: each stops at its part, and looks whether there is more."""
 
     def __init__(self, config: Callable[[], Config]) -> None:
         self._config = config
         self._left: dict[str, int] = {}
 
-    def note(self, account: Account, spent: int, unwritten: Mapping[str, int]) -> None:
+    def note(self, account: Account, spent: int, unwritten: Mapping[str, int], daemons: int) -> None:
         """The store says what is spent today; `unwritten` is, by account, what has ended here and is not stored yet."""
         quota = daily_quota(self._config(), account)
         if quota is None:
             self._left.pop(account.id, None)
         else:
-            self._left[account.id] = quota - spent - unwritten.get(account.id, 0)
+            # Rounded up: the last of it is for everybody.
+            self._left[account.id] = -((spent + unwritten.get(account.id, 0) - quota) // daemons)
 
     def spend(self, account_id: str, cost: int | None) -> None:
         """An attempt has ended here; what it cost may be unknown."""

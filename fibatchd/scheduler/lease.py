@@ -33,6 +33,8 @@ class Lease:
 
     def __init__(self, context: Context) -> None:
         self.daemon = 0
+        self.others = 0
+        """How many more daemons dispatch from this store."""
         self.on_lost: Callable[[], None] = _nothing
         self._context = context
         self._name = f"{socket.gethostname()}:{os.getpid()}"
@@ -77,6 +79,7 @@ class Lease:
             began = trio.current_time()
             peers = await self._context.store.write(leases.renew, self.daemon, load.own(), self._models())
             load.set_peers(peers.interactive)
+            self.others = peers.others
             self._note_time(peers.now, began)
             if peers.held:
                 self._note_renewal(began)

@@ -20,6 +20,7 @@ from fibatchd.inference.catalogue import is_drained
 from fibatchd.inference.judge import Verdict, judge, owner_problem
 from fibatchd.scheduler.accounts import AccountLoad
 from fibatchd.scheduler.attempt import cut_short, given_back, run_attempt, until
+from fibatchd.scheduler.demand import Demand, demand, is_low
 from fibatchd.scheduler.lease import Lease
 from fibatchd.scheduler.places import Room, room_for
 from fibatchd.scheduler.rate import Rate
@@ -212,7 +213,7 @@ class Pool:
             self.running[following] = scope
         # One that ends may make room for several: a probe that came back.
         more_to_start = free >= 2 and self._start()
-        if more_to_start or self._goal.is_low(len(self.stock), now) or self._share.may_give_up(len(self.running)):
+        if more_to_start or is_low(len(self.stock), self._goal.at(now)) or self._share.may_give_up(len(self.running)):
             self.wake()
         return following
 
@@ -232,14 +233,13 @@ class Pool:
             self._sleeping = {lane: due for lane, due in self._sleeping.items() if due > now and lane in self._lanes}
             await self._ask_for_places(now)
             free, again = self._free(now), min(self._free_again(now), self._look_at, self._shrink_stock(now))
-            awake = len(self._lanes) - len(self._sleeping)
-            if not awake:
-                return min([again, *self._sleeping.values()])
-            wanted = free + self._goal.missing(len(self.stock), now) if free or self.running else 0
-            if wanted >= 1 and self._context.store.has_room():
-                asked = int(min(wanted, CLAIM_MAX))
-                got = await self._claim(asked)
-                if got < int(wanted) and (got == asked or len(self._lanes) - len(self._sleeping) < awake):
+            awake = {lane: candidate for lane, candidate in self._lanes.items() if lane not in self._sleeping}
+            here = {claimed.lane for claimed in (*self.stock, *self.running)}
+            due = demand(awake, here, free=int(free), held=len(self.stock), goal=self._goal.at(now))
+            if awake and due.wanted and (free or self.running) and self._context.store.has_room():
+                got = await self._claim(due)
+                asked = min(due.wanted, CLAIM_MAX)
+                if got < due.wanted and (got == asked or len(self._lanes) - len(self._sleeping) < len(awake)):
                     return now  # there is room for more: there may be more to run, in other lanes if some ran dry
         except StoreUnavailable as error:
             log.warning("claims wait for the store", model=self.model_id, error=str(error))
@@ -273,7 +273,7 @@ class Pool:
         found, store_now = await self._context.store.read(claims.candidates, self.model_id)
         unwritten = self._recorder.unwritten()
         for candidate in found:
-            self._accounts.budgets.note(candidate.account, candidate.spent, unwritten)
+            self._accounts.budgets.note(candidate.account, candidate.spent, unwritten, 1 + self._lease.others)
         self._lanes = {candidate.lane: candidate for candidate in found if self._sort(candidate, store_now)}
         self._withdraw_lanes({candidate.lane for candidate in found} - self._lanes.keys())
         still = {candidate.batch_id for candidate in found}
@@ -301,10 +301,10 @@ class Pool:
     def _may_run(self, candidate: Candidate, now: float) -> bool:
         return self._judge(candidate, now) is Verdict.RUN
 
-    async def _claim(self, wanted: int) -> int:
-        """Claim up to so many requests into the stock, as turns and accounts allow; return how many came."""
+    async def _claim(self, due: Demand[Candidate]) -> int:
+        """Claim what is due into the stock, as turns and accounts allow; return how many came."""
         now, daemon = trio.current_time(), self._lease.daemon
-        takes = self._share_out(wanted, now)
+        takes = self._share_out(due)
         if not takes:
             return 0
         counts: Counter[str] = Counter()
@@ -329,24 +329,22 @@ class Pool:
         self._note_dry(claim, now)
         return len(got)
 
-    def _share_out(self, wanted: int, now: float) -> list[tuple[int, int]]:
+    def _share_out(self, due: Demand[Candidate]) -> list[tuple[int, int]]:
         """Return how many to claim from which lane. What is claimed ahead does not count against an account's limit: that
         holds when it starts."""
         by_account: dict[str, list[Candidate]] = {}
-        for lane, candidate in self._lanes.items():
-            if self._sleeping.get(lane, -math.inf) <= now:
-                by_account.setdefault(candidate.account.id, []).append(candidate)
-        ahead = self._goal.at(now) if self._goal.is_low(len(self.stock), now) else 0
+        for candidate in due.lanes.values():
+            by_account.setdefault(candidate.account.id, []).append(candidate)
 
         def room(account_id: str) -> int:
             if self._accounts.budgets.is_used_up(account_id):
                 return 0
             left = self._accounts.left(account_id, by_account[account_id][0].account.tier)
-            if left < wanted:
+            if left < due.wanted:
                 self._accounts.hold_up(account_id, self)
-            return max(0, left + ahead - self.stock.of(account_id))
+            return max(0, left + due.ahead - self.stock.of(account_id))
 
-        return self._turns.pick(by_account, wanted, room)
+        return self._turns.pick(by_account, min(due.wanted, CLAIM_MAX), room)
 
     def _note_dry(self, claim: claims.Claim, now: float) -> None:
         """Put lanes to sleep until their next retry, and forget those that have nothing left."""

@@ -159,11 +159,3 @@ class Goal:
         """Return how many are to be there after a claim."""
         lead = min(AHEAD_MAX_S, max(AHEAD_S, 2 * self._claim_s))
         return min(GOAL_MAX, int(self._completed.at(now) * lead * self._haste))
-
-    def is_low(self, held: int, now: float) -> bool:
-        """Whether half are used up; until then none are claimed, so that claims are not many and small."""
-        return held * 2 <= self.at(now)
-
-    def missing(self, held: int, now: float) -> int:
-        """Return how many to claim ahead."""
-        return self.at(now) - held if self.is_low(held, now) else 0

@@ -37,10 +37,11 @@ def register(name: str, models: Sequence[str] = ()) -> Script[int]:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """What a renewal tells: whether the lease still holds, the interactive requests in flight elsewhere, by model, and the
-    time by the store's clock."""
+    """What a renewal tells: whether the lease still holds, how many other daemons live, the interactive requests in flight
+    there, by model, and the time by the store's clock."""
 
     held: bool
+    others: int
     interactive: dict[str, int]
     now: float
 
@@ -61,7 +62,7 @@ def renew(daemon: int, interactive: Mapping[str, int], models: Sequence[str] = (
     for (text,) in others:
         for model, count in msgspec.json.decode(text, type=dict[str, int]).items():
             total[model] = total.get(model, 0) + count
-    return Peers(bool(rows), total, now)
+    return Peers(bool(rows), len(others), total, now)
 
 
 def others_have(model: str, daemon: int) -> Script[bool]:
