@@ -42,6 +42,7 @@ class Scheduler:
         self._ending_work = trio.Event()
         self._claiming: trio.Nursery | None = None
         self._attempts: trio.Nursery | None = None
+        self._started = False
         self._stop_by = math.inf
 
     @asynccontextmanager
@@ -61,10 +62,11 @@ class Scheduler:
                 await recording.start(supervise, failures.name, failures.run)
                 async with trio.open_nursery() as attempts:
                     self._attempts = attempts
-                    attempts.cancel_scope.deadline = self._stop_by
                     async with trio.open_nursery() as claiming:
                         self._claiming = claiming
                         await self._start_claiming(claiming)
+                        self._started = True
+                        attempts.cancel_scope.deadline = self._stop_by
                         try:
                             yield self
                         finally:
@@ -78,7 +80,9 @@ class Scheduler:
         """Stop claiming and give back what has not started; what runs may go on for so long, and is then cut. A daemon may
         be told so while it still starts."""
         self._stop_by = trio.current_time() + seconds
-        if self._claiming is not None and self._attempts is not None:
+        if self._started:  # a start that is cut here would end without the block that `running` owes
+            assert self._claiming is not None
+            assert self._attempts is not None
             self._claiming.cancel_scope.cancel()
             self._attempts.cancel_scope.deadline = self._stop_by
 

@@ -219,3 +219,16 @@ async def test_told_to_stop_while_it_still_starts(world, clock, monkeypatch):
         await trio.sleep(2)
         cut = await w.batch(owner, batch_id)
         assert (cut.running, cut.cost_unknown) == (0, 4)
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+async def test_told_to_stop_while_its_parts_start(world, clock, monkeypatch, seconds):
+    start = Scheduler._start_claiming
+
+    async def told(scheduler, nursery):
+        scheduler.drain(seconds)
+        await start(scheduler, nursery)
+
+    monkeypatch.setattr(Scheduler, "_start_claiming", told)
+    async with world(echo(delay=60)) as w:
+        assert w.scheduler.pools
