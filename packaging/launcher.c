@@ -131,12 +131,22 @@ static int hold(const char *folder) {
     return held;
 }
 
+/* Whether a name can be that of a folder made here: fibatchd-VERSION-DIGEST, or that and six characters behind a dot, while
+ * it was unpacked. Folders of the user's own may begin alike. */
+static int is_ours(const char *name) {
+    size_t length = strlen(name), digest = 16;
+    if (length > 7 && name[length - 7] == '.')
+        length -= 7;
+    return strncmp(name, PROGRAM "-", sizeof PROGRAM) == 0 && length > sizeof PROGRAM + digest &&
+           name[length - digest - 1] == '-' && strspn(name + length - digest, "0123456789abcdef") >= digest;
+}
+
 /* Remove what lies in a place and is held by nobody. */
 static void sweep(const char *place) {
     DIR *all = opendir(place);
     for (struct dirent *entry; all && (entry = readdir(all));) {
-        if (strncmp(entry->d_name, PROGRAM "-", sizeof PROGRAM) != 0)
-            continue; /* none of ours */
+        if (!is_ours(entry->d_name))
+            continue;
         char *folder = path_of("%s/%s", place, entry->d_name);
         int other = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (other >= 0 && flock(other, LOCK_EX | LOCK_NB) == 0)

@@ -39,7 +39,9 @@ def test_several_first_starts_at_once(fresh, cache):
 
 def test_what_is_left_of_others_is_removed_unless_it_runs(fresh, cache):
     old, running, half = (cache / f"fibatchd-0.0.{n}-0123456789abcdef" for n in range(3))
-    for folder in (old, running, half, cache / "not-ours"):
+    half = half.with_name(f"{half.name}.aB3xY9")
+    own = {"not-ours", "fibatchd-backups", "fibatchd-0.1-0123456789abcdeg", "fibatchd-0123456789abcdef"}
+    for folder in (old, running, half, *(cache / name for name in own)):
         (folder / "lib").mkdir(parents=True)
         (folder / "lib" / "part").touch()
     held = os.open(running, os.O_RDONLY)
@@ -49,8 +51,8 @@ def test_what_is_left_of_others_is_removed_unless_it_runs(fresh, cache):
     finally:
         os.close(held)
     left = {path.name for path in cache.iterdir()}
-    assert {running.name, "not-ours"} <= left
-    assert len(left) == 3
+    assert {running.name} | own <= left
+    assert len(left) == len(own) + 2
 
 
 def test_a_running_daemon_keeps_its_folder(fresh, tmp_path):
