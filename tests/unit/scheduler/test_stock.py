@@ -100,11 +100,3 @@ def test_more_is_held_when_places_stood_empty_and_less_again_when_they_do_not():
     for _ in range(50):
         goal.note_claim(0, ran_dry=False)
     assert goal.at(now) == at_first
-
-
-def test_half_is_used_up_before_more_is_claimed():
-    goal, now = at_rate(1000)
-    whole = goal.at(now)
-    assert goal.missing(whole // 2 + 1, now) == 0
-    assert goal.missing(whole // 2, now) == whole - whole // 2
-    assert goal.missing(0, now) == whole
