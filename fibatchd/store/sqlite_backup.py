@@ -6,7 +6,9 @@ of another process.) A file copied by `cp` while the daemon runs lacks what stan
 """
 
 import contextlib
+import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -23,23 +25,46 @@ def back_up(source: Path, target: Path) -> int:
     """
     if not source.is_file():
         raise StoreError(f"there is no database {source}")
-    if target.exists():
-        raise StoreError(f"{target} exists already, and is left as it is")
-    partial = target.with_name(f"{target.name}.partial")
+    _refuse_taken(target)
     try:
-        partial.unlink(missing_ok=True)
-        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        _copy(source, partial)
-        size = partial.stat().st_size
-        _sync(partial)
-        partial.rename(target)
-        _sync(target.parent)
+        with _partial(target) as partial:
+            _copy(source, partial)
+            size = partial.stat().st_size
+            _sync(partial)
+            _refuse_taken(target)  # a copy takes long
+            partial.rename(target)
+            _sync(target.parent)
     except (OSError, apsw.Error) as error:
         raise StoreUnavailable(f"{source} cannot be backed up to {target}: {error}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
     return size
+
+
+def _refuse_taken(target: Path) -> None:
+    if os.path.lexists(target):
+        raise StoreError(f"{target} exists already, and is left as it is")
+
+
+@contextlib.contextmanager
+def _partial(target: Path) -> Iterator[Path]:
+    """Give an empty file beside the target, which nobody else writes to meanwhile; what an earlier run that was killed left
+    there is removed, and so is what this one leaves. Raises StoreError, OSError."""
+    partial = target.with_name(f"{target.name}.partial")
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(descriptor), partial.stat()):
+                raise FileNotFoundError  # whoever held it has just finished
+        except (BlockingIOError, FileNotFoundError):
+            raise StoreError(f"another backup to {target} is under way") from None
+        os.fchmod(descriptor, 0o600)
+        os.ftruncate(descriptor, 0)
+        try:
+            yield partial
+        finally:
+            partial.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
 
 
 def _copy(source: Path, partial: Path) -> None:

@@ -2,6 +2,8 @@
 came later is gone; on SQLite by `fibatchd backup`, on PostgreSQL by its own programs. docs/backup.md says the same.
 """
 
+import contextlib
+import fcntl
 import json
 import re
 import signal
@@ -14,6 +16,9 @@ import apsw
 import pytest
 from commands import fibatchd
 from daemons import DaemonProcess, ModelServerProcess, chat, finished, results, until
+
+from fibatchd.errors import StoreError
+from fibatchd.store.sqlite_backup import back_up
 
 PAGE = Path(__file__).parents[3] / "docs" / "backup.md"
 CONFIG = """
@@ -183,3 +188,30 @@ def test_a_file_that_is_there_is_left_alone(tmp_path):
     done = fibatchd("backup", tmp_path / "copy.db", "--config", tmp_path / "c.toml")
     assert (done.returncode, "exists already" in done.stderr) == (1, True)
     assert (tmp_path / "copy.db").read_text() == "mine"
+
+
+def test_a_link_to_nowhere_is_left_alone(tmp_path):
+    (tmp_path / "fibatchd.db").touch()
+    (tmp_path / "copy.db").symlink_to("nowhere.db")
+    (tmp_path / "c.toml").write_text(f'[server]\ndata_dir = "{tmp_path}"\n')
+    done = fibatchd("backup", tmp_path / "copy.db", "--config", tmp_path / "c.toml")
+    assert (done.returncode, "exists already" in done.stderr) == (1, True)
+    assert (tmp_path / "copy.db").is_symlink()
+
+
+def test_two_backups_to_one_file_do_not_spoil_each_other(tmp_path):
+    """The second is refused while the first works; what one that was killed left is no hindrance."""
+    source, target, partial = (tmp_path / name for name in ("fibatchd.db", "copy.db", "copy.db.partial"))
+    with contextlib.closing(apsw.Connection(str(source))) as database:
+        database.execute("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+    with partial.open("wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write(b"half of it")
+        other.flush()
+        with pytest.raises(StoreError, match="under way"):
+            back_up(source, target)
+        assert partial.read_bytes() == b"half of it"
+    assert back_up(source, target) == target.stat().st_size
+    assert not partial.exists()
+    with contextlib.closing(apsw.Connection(str(target))) as copy:
+        assert list(copy.execute("SELECT a FROM t")) == [(1,)]
