@@ -238,18 +238,11 @@ def open_batch(
     then nothing is done.
     """
     ((now,),) = yield NOW
+    began = now if status == states.IN_PROGRESS else None
     rows = yield Query(
         "UPDATE batches SET status = ?, in_progress_at = ?, model = COALESCE(?, model), prepared = 1, total = ?, "
         f"queued = ?, failed = ? WHERE id = ? AND {_UNOPENED} RETURNING account_id",
-        (
-            status,
-            now if status == states.IN_PROGRESS else None,
-            model,
-            total,
-            sum(queued.values()),
-            failed,
-            reserved.batch_id,
-        ),
+        (status, began, model, total, sum(queued.values()), failed, reserved.batch_id),
     )
     if not rows:
         return False

@@ -61,22 +61,8 @@ def batch_item(batch: Batch, models: Sequence[str], wait: Wait | None) -> dict[s
         "status": batch.status,
         "label": batch.label,
         "models": models,
-        "counts": {
-            "total": batch.total,
-            "succeeded": batch.completed,
-            "failed": batch.failed,
-            "cancelled": batch.cancelled,
-            "expired": batch.expired,
-            "running": batch.running,
-            "queued": batch.queued,
-        },
-        "tokens": {
-            "input": batch.input_tokens,
-            "cached": batch.cached_tokens,
-            "output": batch.output_tokens,
-            "reasoning": batch.reasoning_tokens,
-            "total": batch.input_tokens + batch.output_tokens,
-        },
+        "counts": _counts(batch),
+        "tokens": _tokens(batch),
         "cost_usd": usd(batch.cost),
         "cost_unknown_attempts": batch.cost_unknown,
         "created_at": seconds(batch.created_at),
@@ -91,6 +77,28 @@ def batch_item(batch: Batch, models: Sequence[str], wait: Wait | None) -> dict[s
         "output_file_id": batch.output_file_id,
         "error_file_id": batch.error_file_id,
         "rerun_of": batch.rerun_of,
+    }
+
+
+def _counts(batch: Batch) -> dict[str, int]:
+    return {
+        "total": batch.total,
+        "succeeded": batch.completed,
+        "failed": batch.failed,
+        "cancelled": batch.cancelled,
+        "expired": batch.expired,
+        "running": batch.running,
+        "queued": batch.queued,
+    }
+
+
+def _tokens(batch: Batch) -> dict[str, int]:
+    return {
+        "input": batch.input_tokens,
+        "cached": batch.cached_tokens,
+        "output": batch.output_tokens,
+        "reasoning": batch.reasoning_tokens,
+        "total": batch.input_tokens + batch.output_tokens,
     }
 
 
