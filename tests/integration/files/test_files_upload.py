@@ -37,13 +37,13 @@ async def nothing_stays(site):
 
 
 async def test_an_upload_is_a_file_object(each_site):
-    content = os.urandom(300_000)  # several chunks
+    content = os.urandom(5 * MIB // 2)  # several chunks
     file = await each_site.upload(content, filename="requests.jsonl")
     now = int(each_site.clock.now)
     assert file == {
         "id": file["id"],
         "object": "file",
-        "bytes": 300_000,
+        "bytes": len(content),
         "created_at": now,
         "expires_at": now + 30 * 86400,
         "filename": "requests.jsonl",
@@ -308,7 +308,7 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(site):
     async with stream:
         head = f"POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {site.ada.secret}\r\n"
         await stream.send_all(f"{head}content-type: {FORM}\r\ncontent-length: 9999999\r\n\r\n".encode())
-        await stream.send_all(PURPOSE + FILE.split(b"{}")[0] + b"x" * 400_000)
+        await stream.send_all(PURPOSE + FILE.split(b"{}")[0] + b"x" * (3 * MIB // 2))
         while not await site.chunks():
             pass  # what the server has read can only be polled
     with trio.fail_after(10):
@@ -326,9 +326,9 @@ async def test_short_of_storage(site):
 
 async def test_the_store_goes_away_in_the_middle(site):
     async def pieces():
-        yield PURPOSE + FILE.split(b"{}")[0] + b"x" * 400_000
+        yield PURPOSE + FILE.split(b"{}")[0] + b"x" * (3 * MIB // 2)
         site.store.down = True
-        yield b"x" * 400_000 + b"\r\n" + END
+        yield b"x" * (3 * MIB // 2) + b"\r\n" + END
 
     answer = await site.call("POST", "/v1/files", content=pieces(), headers={"content-type": FORM})
     assert answer.status_code == 503
