@@ -1,5 +1,6 @@
 """A model server that takes its time and next to no CPU, so that a bench measures the daemon and not its stand-in: the
-same chat completion for every request, a moment after it has come.
+same chat completion for every request, a moment after it has come; or the same stream, which is whole a moment after its
+first token.
 
     python light_model.py DELAY JITTER      prints its port
 """
@@ -15,6 +16,14 @@ BODY = (
     b'"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}'
 )
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+FIRST = b'data: {"id":"chatcmpl-1","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n'
+REST = (
+    b'data: {"id":"chatcmpl-1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    b'data: {"id":"chatcmpl-1","choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}\n\n'
+    b"data: [DONE]\n\n"
+)
+REST_S = 0.01
 LENGTH = re.compile(rb"content-length: (\d+)")
 
 
@@ -35,11 +44,22 @@ class Connection(asyncio.Protocol):
         if found and len(body) >= int(LENGTH.search(head)[1]):
             self._received = b""
             wait = self._delay * random.uniform(1 - self._jitter, 1 + self._jitter)
-            asyncio.get_running_loop().call_later(wait, self._answer)
+            if b'"stream":true' in body:
+                self._later(wait, STREAM_HEAD + _chunk(FIRST))
+                self._later(wait + REST_S, _chunk(REST) + _chunk(b""))
+            else:
+                self._later(wait, ANSWER)
 
-    def _answer(self) -> None:
+    def _later(self, wait: float, data: bytes) -> None:
+        asyncio.get_running_loop().call_later(wait, self._send, data)
+
+    def _send(self, data: bytes) -> None:
         if not self._transport.is_closing():
-            self._transport.write(ANSWER)
+            self._transport.write(data)
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 async def main(delay: float, jitter: float) -> None:
