@@ -13,7 +13,7 @@ _ERRORS = """
 SELECT status, error_code, COUNT(*) FROM requests
 WHERE number >= ? AND number <= ? AND (status = 'failed' OR status = 'queued') GROUP BY status, error_code
 """
-# The nearest rank: the least latency that so many percent do not exceed.
+# The nearest rank: the least latency that so many percent do not exceed. A clock that was set leaves times out of order.
 _SLICES = """
 SELECT slice, CAST(SUM(succeeded) AS BIGINT), COUNT(*),
     MIN(CASE WHEN place * 100 >= many * 50 THEN took END),
@@ -22,9 +22,13 @@ FROM (
     SELECT slice, succeeded, took, COUNT(*) OVER (PARTITION BY slice) AS many,
         ROW_NUMBER() OVER (PARTITION BY slice ORDER BY took) AS place
     FROM (
-        SELECT CAST(FLOOR((ended_at - ?) / ?) AS BIGINT) AS slice, ended_at - started_at AS took,
-            CASE WHEN status = 'completed' THEN 1 ELSE 0 END AS succeeded
-        FROM requests WHERE number >= ? AND number <= ? AND ended_at IS NOT NULL AND started_at IS NOT NULL
+        SELECT CASE WHEN slice < 0 THEN 0 WHEN slice > ? THEN ? ELSE slice END AS slice, succeeded,
+            CASE WHEN took < 0 THEN 0 ELSE took END AS took
+        FROM (
+            SELECT CAST(FLOOR((ended_at - ?) / ?) AS BIGINT) AS slice, ended_at - started_at AS took,
+                CASE WHEN status = 'completed' THEN 1 ELSE 0 END AS succeeded
+            FROM requests WHERE number >= ? AND number <= ? AND ended_at IS NOT NULL AND started_at IS NOT NULL
+        ) AS timed
     ) AS ended
 ) AS ranked GROUP BY slice
 """
@@ -68,10 +72,11 @@ def errors(batch: Batch) -> Script[list[ErrorCount]]:
     return sorted(found, key=lambda error: (-error.count, error.outcome, error.code))
 
 
-def slices(batch: Batch, began: float, width: float) -> Script[Sequence[Slice]]:
-    """Return what ended in each slice of `width` seconds, counted from `began`; those in which nothing did are left out."""
+def slices(batch: Batch, began: float, width: float, count: int) -> Script[Sequence[Slice]]:
+    """Return what ended in each of `count` slices of `width` seconds, counted from `began`; those in which nothing did are
+    left out. What ended before or after, by a clock that has been set since, is in the first or the last."""
     whole = Range.of(batch)
-    rows = yield Query(_SLICES, (began, width, whole.first, whole.last))
+    rows = yield Query(_SLICES, (count - 1, count - 1, began, width, whole.first, whole.last))
     return [Slice(*row) for row in rows]
 
 

@@ -114,8 +114,11 @@ async def test_slices_rank_latencies(store, clock):
     for claimed in await claim(store, worker):
         clock.advance(1)
         await report(store, succeeded(claimed))
-    slices = {part.index: part for part in await store.read(progress.slices, batch, began, 25.0)}
+    slices = {part.index: part for part in await store.read(progress.slices, batch, began, 25.0, 1)}
     assert slices == {0: Slice(0, 20, 20, 10.0, 19.0, 20.0)}
+    # As if the clock had been set: some have ended before it began, and some later than now.
+    shifted = await store.read(progress.slices, batch, began + 8.5, 2.0, 3)
+    assert {part.index: part.ended for part in shifted} == {0: 10, 1: 2, 2: 8}
     assert await store.read(progress.ended_since, batch, began + 15) == 5
 
 

@@ -48,7 +48,7 @@ def scenes(database):
         "lanes": partial(overview.waiting_lanes, [batch.id, other.id]),
         "reruns": partial(overview.reruns_of, batch.id),
         "errors": partial(progress.errors, batch),
-        "slices": partial(progress.slices, batch, NOW, 60.0),
+        "slices": partial(progress.slices, batch, NOW, 60.0, 10),
         "lately": partial(progress.ended_since, batch, NOW - 60),
         "rows": partial(table, None),
         "failed rows": partial(table, ["failed"]),

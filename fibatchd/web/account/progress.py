@@ -36,10 +36,11 @@ _looking = trio.CapacityLimiter(2)
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A batch, its time in slices of `width_s` seconds, and how many requests have ended in the last BASIS_S."""
+    """A batch, its time in `count` slices of `width_s` seconds, and how many requests have ended in the last BASIS_S."""
 
     listed: Listed
     width_s: int
+    count: int
     slices: Sequence[Slice]
     lately: int
 
@@ -81,11 +82,13 @@ def _course(account_id: str, batch_id: str, most: int) -> Script[Course | None]:
     listed = yield from with_lanes([batch])
     began = batch.in_progress_at
     if began is None:
-        return Course(listed, ROUND_S[0], [], 0)
-    width = width_of((batch.ended_at or listed.now) - int(began), most)
-    slices = yield from progress.slices(batch, int(began), width)
+        return Course(listed, ROUND_S[0], 0, [], 0)
+    whole_s = max(0.0, (batch.ended_at or listed.now) - int(began))
+    width = width_of(whole_s, most)
+    count = math.floor(whole_s / width) + 1
+    slices = yield from progress.slices(batch, int(began), width, count)
     lately = 0 if batch.is_final else (yield from progress.ended_since(batch, listed.now - BASIS_S))
-    return Course(listed, width, slices, lately)
+    return Course(listed, width, count, slices, lately)
 
 
 def width_of(whole_s: float, most: int) -> int:
@@ -98,10 +101,8 @@ def width_of(whole_s: float, most: int) -> int:
 
 def buckets(course: Course, began: int) -> list[dict[str, Any]]:
     """Return the slices as the API shows them, those in which nothing ended included."""
-    end = course.batch.ended_at or course.listed.now
     known = {part.index: part for part in course.slices}
-    count = max(math.floor((end - began) / course.width_s), *known, 0) + 1
-    return [_bucket(began + index * course.width_s, known.get(index)) for index in range(count)]
+    return [_bucket(began + index * course.width_s, known.get(index)) for index in range(course.count)]
 
 
 def _bucket(at: int, part: Slice | None) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def _row(context: Context, batch: Batch, entry: Entry) -> dict[str, Any]:
     cost = _cost(context, entry.model, usage)
     took = None
     if entry.started_at is not None and entry.ended_at is not None:
-        took = round(entry.ended_at - entry.started_at, 3)
+        took = max(0.0, round(entry.ended_at - entry.started_at, 3))
     return {
         "index": entry.index,
         "id": batch_request_id(result.number),

@@ -156,6 +156,23 @@ async def test_progress_of_an_ended_batch_stays_as_it_is(api):
     assert sum(bucket["succeeded"] for bucket in first["buckets"]) == 2
 
 
+async def test_a_clock_that_was_set_makes_no_more_buckets_and_no_negative_times(api):
+    batch = await api.create([chat("a"), chat("b"), chat("c")])
+    first, second, third = await api.claim(batch["id"], 3)
+    api.clock.advance(86_400)
+    await api.end(success(first))
+    api.clock.advance(-86_390)
+    await api.end(success(second))
+    progress = await get(api, batch, "/progress?buckets=20")
+    assert (progress["bucket_s"], len(progress["buckets"])) == (1, 11)
+    assert sum(bucket["succeeded"] for bucket in progress["buckets"]) == 2
+    api.clock.advance(-40)
+    await api.end(success(third))
+    (bucket,) = (await get(api, batch, "/progress"))["buckets"]
+    assert (bucket["succeeded"], bucket["p50_s"]) == (3, 10)
+    assert (await get(api, batch, "/requests/2"))["duration_s"] == 0
+
+
 async def test_looking_through_batches_leaves_readers_to_others(api, monkeypatch):
     batch = await api.create()
     read, release, all_asked = api.store.read, trio.Event(), trio.Event()
