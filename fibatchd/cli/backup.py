@@ -8,7 +8,7 @@ import click
 from fibatchd.cli.opening import load_config_for_store
 from fibatchd.cli.options import config_option
 from fibatchd.errors import StoreError
-from fibatchd.store.opening import sqlite_file
+from fibatchd.store.opening import back_up_sqlite, sqlite_file
 
 
 @click.command()
@@ -24,6 +24,4 @@ def command(target: Path, config_path: Path | None) -> None:
         raise StoreError(
             "storage.url names a PostgreSQL, which pg_dump backs up: pg_dump --format=custom --file=FILE URL"
         )
-    from fibatchd.store.sqlite_backup import back_up  # a driver is imported only where it is used
-
-    click.echo(f"{target}: {back_up(source, target)} bytes")
+    click.echo(f"{target}: {back_up_sqlite(source, target)} bytes")

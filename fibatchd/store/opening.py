@@ -57,6 +57,14 @@ def sqlite_file(url: str, data_dir: Path) -> Path | None:
     return data_dir / url.removeprefix("sqlite:") if url.startswith("sqlite:") else None
 
 
+def back_up_sqlite(source: Path, target: Path) -> int:
+    """Write a consistent copy of an SQLite file, served or not, to `target`, which must not exist yet; return its size in
+    bytes. Raises StoreError, StoreUnavailable."""
+    from fibatchd.store.sqlite_backup import back_up
+
+    return back_up(source, target)
+
+
 def is_served(file: Path) -> bool:
     """Tell whether a daemon serves this SQLite file now; one that is not there, or not to be opened, is not served."""
     from fibatchd.store.sqlite import take_lock

@@ -25,23 +25,24 @@ def back_up(source: Path, target: Path) -> int:
     """
     if not source.is_file():
         raise StoreError(f"there is no database {source}")
-    _refuse_taken(target)
+    if os.path.lexists(target):
+        raise _taken(target)
     try:
         with _partial(target) as partial:
             _copy(source, partial)
             size = partial.stat().st_size
             _sync(partial)
-            _refuse_taken(target)  # a copy takes long
-            partial.rename(target)
+            os.link(partial, target)  # to rename it would take the place of a file that came while it was copied
             _sync(target.parent)
+    except FileExistsError:
+        raise _taken(target) from None
     except (OSError, apsw.Error) as error:
         raise StoreUnavailable(f"{source} cannot be backed up to {target}: {error}") from None
     return size
 
 
-def _refuse_taken(target: Path) -> None:
-    if os.path.lexists(target):
-        raise StoreError(f"{target} exists already, and is left as it is")
+def _taken(target: Path) -> StoreError:
+    return StoreError(f"{target} exists already, and is left as it is")
 
 
 @contextlib.contextmanager

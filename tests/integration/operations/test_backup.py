@@ -18,6 +18,7 @@ from commands import fibatchd
 from daemons import DaemonProcess, ModelServerProcess, chat, finished, results, until
 
 from fibatchd.errors import StoreError
+from fibatchd.store import sqlite_backup
 from fibatchd.store.sqlite_backup import back_up
 
 PAGE = Path(__file__).parents[3] / "docs" / "backup.md"
@@ -215,3 +216,20 @@ def test_two_backups_to_one_file_do_not_spoil_each_other(tmp_path):
     assert not partial.exists()
     with contextlib.closing(apsw.Connection(str(target))) as copy:
         assert list(copy.execute("SELECT a FROM t")) == [(1,)]
+
+
+def test_a_file_that_comes_while_the_copy_is_made_is_left_alone(tmp_path, monkeypatch):
+    source, target = tmp_path / "fibatchd.db", tmp_path / "copy.db"
+    with contextlib.closing(apsw.Connection(str(source))) as database:
+        database.execute("CREATE TABLE t (a)")
+    link = sqlite_backup.os.link
+
+    def late(partial, name):
+        target.write_text("mine")
+        link(partial, name)
+
+    monkeypatch.setattr(sqlite_backup.os, "link", late)
+    with pytest.raises(StoreError, match="exists already"):
+        back_up(source, target)
+    assert target.read_text() == "mine"
+    assert not target.with_name("copy.db.partial").exists()
