@@ -1,4 +1,4 @@
-"""How late the event loop is: a task that wants to run ten times a second, and notes how much later it did.
+"""How late the event loop is: a task that wants to run four times a second, and notes how much later it did.
 
 Whatever holds the loop (a body parsed where it should not be, a call that blocks) holds everything up for so long.
 """
@@ -7,7 +7,7 @@ import trio
 
 from fibatchd.metrics import Distribution
 
-PERIOD_S = 0.1
+PERIOD_S = 0.25
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
