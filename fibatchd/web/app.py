@@ -7,13 +7,13 @@ from fibatchd.plugin_loader import Plugins
 from fibatchd.web import batches, health, interactive, models, openapi, results
 from fibatchd.web.account.routes import blueprints as account_blueprints
 from fibatchd.web.admin.routes import blueprint as admin_blueprint
-from fibatchd.web.admin.throughput import Throughput
 from fibatchd.web.auth import authenticate
 from fibatchd.web.errors import ErrorAnswers
 from fibatchd.web.exchange import Exchange
 from fibatchd.web.front import Front
 from fibatchd.web.guards import ErrorBody, GuardedQuart
 from fibatchd.web.inline import InlineBatches
+from fibatchd.web.throughput import Throughput
 from fibatchd.web.traffic import Traffic
 
 
@@ -48,9 +48,9 @@ def create_app(context: Context, plugins: Plugins, *, ready: Callable[[], bool])
     app.register_blueprint(batches.blueprint(forms))
     for core in (results, interactive, models, health):
         app.register_blueprint(core.blueprint)
-    app.register_blueprint(openapi.blueprint(plugins))
     for routes in (*account_blueprints(reruns), admin_blueprint()):
         app.register_blueprint(routes)
+    app.register_blueprint(openapi.blueprint(plugins))
     for contributed in plugins.hook.fibatchd_routes(context=context):
         for blueprint in contributed:
             app.register_blueprint(blueprint)

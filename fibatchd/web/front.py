@@ -8,10 +8,10 @@ from quart import Request, current_app
 
 from fibatchd.context import Context, Identify
 from fibatchd.errors import ApiError
-from fibatchd.web.admin.throughput import Throughput
 from fibatchd.web.exports import Digests
 from fibatchd.web.failed_keys import FailedKeys
 from fibatchd.web.guards import BodyBudget
+from fibatchd.web.throughput import Throughput
 from fibatchd.web.traffic import Traffic
 
 MAX_CALL_BYTES = 32 * 2**20

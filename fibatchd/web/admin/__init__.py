@@ -4,6 +4,5 @@ routes      all routes as one blueprint, for administrators only
 models      models, upstreams, queues, daemons; draining
 accounts    accounts, keys, tiers
 usage       what was spent
-throughput  how much of a model this daemon has done of late
 changes     one line in the log for each change
 """

@@ -17,10 +17,10 @@ from fibatchd.store.spending import Spent
 from fibatchd.upstream.fleet import Member
 from fibatchd.web.account.render import seconds, sums
 from fibatchd.web.admin.changes import note
-from fibatchd.web.admin.throughput import Rates
 from fibatchd.web.conditional import json_answer
 from fibatchd.web.front import front
 from fibatchd.web.render import encode, list_object
+from fibatchd.web.throughput import Rates
 
 
 async def list_models() -> Response:
@@ -30,10 +30,16 @@ async def list_models() -> Response:
     this = now.worker(context.daemon())
     daemon = {"id": context.daemon(), "name": this.name if this else None}
     models, rates = context.config.models, front().throughput.rates()
-    page = list_object(
-        [encode(_model_object(model, now, rates)) for model in models], [model.id for model in models], has_more=False
+    return json_answer(
+        {
+            "object": "list",
+            "data": [_model_object(model, now, rates) for model in models],
+            "has_more": False,
+            "first_id": models[0].id if models else None,
+            "last_id": models[-1].id if models else None,
+            "daemon": daemon,
+        }
     )
-    return json_answer(page[:-1] + b',"daemon":' + encode(daemon) + b"}")
 
 
 async def show_model(model_id: str) -> Response:

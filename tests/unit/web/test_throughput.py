@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from fibatchd.inference.tally import Tally
-from fibatchd.web.admin.throughput import SAMPLE_S, Throughput
+from fibatchd.web.throughput import SAMPLE_S, Throughput
 
 MODEL = "m"
 
