@@ -15,10 +15,11 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3 python; d
 
 install: $(VENV)/.installed
 
+# Debian's Python without python3-venv fails halfway, and what it leaves would be taken for whole.
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "fibatchd needs Python 3.11 or newer, and none was found;" \
 		"name one: make install PYTHON=/path/to/python3" >&2; exit 1; }
-	"$(PYTHON)" -m venv $(VENV)
+	"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
