@@ -3,8 +3,9 @@
 () => {
   const found = [];
   const shown = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
-  const clipped = (element) => element && (getComputedStyle(element).clipPath !== "none" || clipped(element.parentElement));
-  const unseen = (element) => element.closest("svg") || clipped(element); // what is there for screen readers alone
+  const clipped = [...document.body.querySelectorAll("*")].filter((element) => getComputedStyle(element).clipPath !== "none");
+  // What is there for screen readers alone, and the inside of drawings.
+  const unseen = new Set([...clipped, ...document.querySelectorAll("svg")].flatMap((element) => [element, ...element.querySelectorAll("*")]));
   const name = (element) => {
     const kind = element.className && typeof element.className === "string" ? `.${element.className.trim().replaceAll(/\s+/g, ".")}` : "";
     return `<${element.localName}${kind}> "${element.textContent.trim().slice(0, 40)}"`;
@@ -15,7 +16,8 @@
   const page = document.documentElement;
   if (page.scrollWidth > page.clientWidth) found.push(`the page is ${page.scrollWidth - page.clientWidth} px wider than its window`);
 
-  const elements = [...document.body.querySelectorAll("*")].filter((element) => shown(element) && !unseen(element));
+  const elements = [...document.body.querySelectorAll("*")].filter((element) => !unseen.has(element) && shown(element));
+  const all = new Set(elements);
   for (const element of elements) {
     const style = getComputedStyle(element);
     // An ellipsis may cut what a tooltip tells in full; what scrolls can be scrolled to, as fields can.
@@ -35,7 +37,7 @@
   }
 
   for (const parent of elements) {
-    const children = [...parent.children].filter((child) => elements.includes(child) && !/absolute|fixed|sticky/.test(getComputedStyle(child).position) && getComputedStyle(child).display !== "inline");
+    const children = [...parent.children].filter((child) => all.has(child) && !/absolute|fixed|sticky/.test(getComputedStyle(child).position) && getComputedStyle(child).display !== "inline");
     for (const [index, one] of children.entries()) {
       for (const other of children.slice(index + 1, index + 6)) {
         const [a, b] = [box(one), box(other)];

@@ -138,16 +138,24 @@ def arrive(page: Page, furnished: Furnished, state: State) -> None:
 
 
 LAYOUT = (Path(__file__).parent / "checks.js").read_text()
-AXE = "tags => axe.run(document, {runOnly: tags, resultTypes: ['violations']})"
-TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+AXE = "rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})"
+STANDARD = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+COLOURS = ["color-contrast", "link-in-text-block"]
+"""The rules that may judge one theme unlike the other."""
 
 
 def complaints(page: Page, axe: str) -> list[str]:
-    """What a machine finds wrong with a page in the colours it has; `axe` is the library's source."""
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(axe)
-    found = page.evaluate(AXE, TAGS)["violations"]
-    return page.evaluate(LAYOUT) + [
+    """What a machine finds wrong with a page, in both themes; `axe` is the library's source."""
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    page.evaluate(axe)
+    found = list(page.evaluate(LAYOUT)) + judged(page, STANDARD)
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    return found + [f"dark: {each}" for each in judged(page, COLOURS)]
+
+
+def judged(page: Page, rules: Sequence[str]) -> list[str]:
+    """What axe finds by these rules."""
+    return [
         f"{each['id']}: {each['help']}: {', '.join(str(node['target']) for node in each['nodes'][:4])}"
-        for each in found
+        for each in page.evaluate(AXE, rules)["violations"]
     ]
