@@ -18,7 +18,7 @@ from fibatchd.domain.batches import Batch
 from fibatchd.store.interface import Store
 from fibatchd.store.results import Range
 from fibatchd.web.reading import read_pieces
-from fibatchd.web.render import output_line
+from fibatchd.web.render import output_lines
 
 REMEMBERED = 128
 
@@ -61,7 +61,7 @@ async def compute(store: Store, batch: Batch) -> Digest:
     async with aclosing(read_pieces(store, batch, whole.first, whole.last)) as pieces:
         async for piece in pieces:
             starts.append((size, piece[0].number))
-            lines = b"".join(map(output_line, piece))
+            lines = output_lines(piece)
             hashed.update(lines)
             size += len(lines)
     return Digest(hashed.hexdigest(), size, starts)
@@ -72,7 +72,7 @@ async def export(store: Store, batch: Batch, digest: Digest, first: int, last: i
     position, number = digest.starts[bisect_right(digest.starts, first, key=lambda start: start[0]) - 1]
     async with aclosing(read_pieces(store, batch, number, Range.of(batch).last)) as pieces:
         async for piece in pieces:
-            lines = b"".join(map(output_line, piece))
+            lines = output_lines(piece)
             if part := lines[max(0, first - position) : last + 1 - position]:
                 yield part
             position += len(lines)

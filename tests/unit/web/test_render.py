@@ -7,7 +7,7 @@ import pytest
 
 from fibatchd.domain.requests import Failure, Result
 from fibatchd.web import work
-from fibatchd.web.render import list_frame, list_object, output_line, result_object
+from fibatchd.web.render import list_frame, list_object, output_line, output_lines, result_object
 
 EVIL = '\u2028 \u2029 \x85 \n \r " \\ \0 😀'
 
@@ -36,6 +36,16 @@ def test_an_output_line_is_one_line(shown):
     read = json.loads(line)
     assert read["custom_id"] == EVIL
     assert (read["response"] is None) != (read["error"] is None)
+
+
+@pytest.mark.parametrize("inside", ["", "é 日本", "\n", "\r", "\x85", "\u2028", "\u2029"])
+def test_lines_written_together_are_those_written_one_by_one(inside):
+    between, within = (inside, "") if inside in "\n\r" else ("", inside)
+    odd = result(status_code=200, custom_id="q", body=f'{{"a":{between}"{within}"}}'.encode())
+    plain = result(status_code=200, custom_id="p", body=b"{}")
+    lines = output_lines([plain, odd, plain])
+    assert lines == b"".join(map(output_line, [plain, odd, plain]))
+    assert len(lines.decode().splitlines()) == 3
 
 
 @pytest.mark.parametrize(
