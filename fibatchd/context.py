@@ -79,7 +79,7 @@ class BatchInput(Protocol):
 @dataclass(frozen=True, slots=True)
 class RerunCall:
     """A call that runs requests of an ended batch again. `requests` gives them in submission order, some at a time; it
-    raises ApiError where the batch is deleted meanwhile."""
+    raises ApiError where the batch is deleted meanwhile. Who keeps them all takes them through `front().rerun_bodies`."""
 
     caller: Caller
     batch: Batch

@@ -1,12 +1,13 @@
 """What the routes of one app share, and how they reach it: `front()` in any view or plugin route."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 
 from quart import Request, current_app
 
 from fibatchd.context import Context, Identify
+from fibatchd.domain.requests import Submitted
 from fibatchd.errors import ApiError
 from fibatchd.web.exports import Digests
 from fibatchd.web.failed_keys import FailedKeys
@@ -42,8 +43,29 @@ class Front:
         ApiError 413 over `batches.max_body_bytes`; 503 where all such bodies together would pass
         `server.max_buffered_body_bytes`.
         """
+        return self._budget().body(request, self.context.config.batches.max_body_bytes)
+
+    @asynccontextmanager
+    async def rerun_bodies(
+        self, requests: AsyncGenerator[Sequence[Submitted], None]
+    ) -> AsyncIterator[AsyncIterator[Sequence[Submitted]]]:
+        """Give the requests of a rerun to who keeps them until the block ends; their bodies count with those of
+        `create_body`. ApiError 503 where those are too many."""
+
+        async def counted() -> AsyncGenerator[Sequence[Submitted], None]:
+            held = 0
+            async for piece in requests:
+                held += sum(len(one.body) for one in piece)
+                hold(held)
+                yield piece
+
+        with self._budget().share() as hold:
+            async with aclosing(requests), aclosing(counted()) as given:
+                yield given
+
+    def _budget(self) -> BodyBudget:
         self._creates.max_bytes = self.context.config.server.max_buffered_body_bytes  # a reload may have changed it
-        return self._creates.body(request, self.context.config.batches.max_body_bytes)
+        return self._creates
 
     def call_body(self, request: Request) -> AbstractAsyncContextManager[bytes]:
         """Receive the body of an interactive call, held until the block ends. ApiError 413 or 503."""

@@ -3,7 +3,6 @@ that is wrong refuses the whole batch by name.
 """
 
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
 import msgspec
@@ -20,6 +19,7 @@ from fibatchd.inference.items import custom_id_of, method_problem, repeated_fiel
 from fibatchd.inference.target import INVALID_TYPE, MISSING, Target
 from fibatchd.store.admission import NewBatch
 from fibatchd.web.endpoints import endpoint_problem
+from fibatchd.web.front import front
 from fibatchd.web.idempotency import created
 from fibatchd.web.intake import store_batch
 from fibatchd.web.work import pieces
@@ -56,11 +56,11 @@ class InlineBatches:
         old = call.batch
         checker = Checker(self._context, call.caller, old.endpoint)
         requests: list[NewRequest] = []
-        async with aclosing(call.requests) as given:
+        async with front().rerun_bodies(call.requests) as given:
             async for piece in given:
                 requests += await in_worker(checker.check_again, len(requests), piece)
-        new = replace(self._new(call.caller, old.endpoint), metadata=old.metadata, rerun_of=old.id)
-        return created(await store_batch(self._context, new, requests, call.key))
+            new = replace(self._new(call.caller, old.endpoint), metadata=old.metadata, rerun_of=old.id)
+            return created(await store_batch(self._context, new, requests, call.key))
 
     def _new(self, caller: Caller, endpoint: str) -> NewBatch:
         return NewBatch(

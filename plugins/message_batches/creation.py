@@ -3,7 +3,6 @@ checked by themselves, and one that is refused is stored as failed while the oth
 
 import re
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
 import msgspec
@@ -23,6 +22,7 @@ from fibatchd.plugin_api import (
     Target,
     UnknownMember,
     admission,
+    front,
     idempotency,
     in_worker,
     is_null,
@@ -78,11 +78,11 @@ class MessageReruns:
         version = msgspec.json.decode(old.options or "{}").get("version", FIRST)
         checker = Checker(self._context, call.caller, version)
         requests: list[NewRequest] = []
-        async with aclosing(call.requests) as given:
+        async with front().rerun_bodies(call.requests) as given:
             async for piece in given:
                 requests += await in_worker(checker.check_again, piece)
-        new = replace(_new(call.caller, version), metadata=old.metadata, rerun_of=old.id)
-        return idempotency.created(await store_batch(self._context, new, requests, call.key))
+            new = replace(_new(call.caller, version), metadata=old.metadata, rerun_of=old.id)
+            return idempotency.created(await store_batch(self._context, new, requests, call.key))
 
 
 def not_enabled() -> ApiError:

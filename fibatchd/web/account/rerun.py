@@ -3,10 +3,10 @@
 What a new batch of a kind is, that kind knows: inline batches here in the core, others by the plugin that brings them.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import structlog
-import trio
 from quart import Response, request
 
 from fibatchd import rawjson
@@ -31,8 +31,8 @@ OUTCOMES = ("failed", "expired", "cancelled")
 MAX_BODY_BYTES = 4096
 PIECE_ROWS = 1000
 PIECE_BYTES = 2**20
-AT_ONCE = 2
-"""Reruns under way at once: each may hold as much as the body of a create call."""
+RETRY_S = 2
+"""A rerun of a full batch takes some seconds."""
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +42,7 @@ class Reruns:
 
     def __init__(self, ways: Iterable[Rerun]) -> None:
         self._ways = {way.source: way for way in ways}
-        self._limiter = trio.CapacityLimiter(AT_ONCE)
+        self._under_way: set[str] = set()
 
     async def rerun_batch(self, batch_id: str) -> Response:
         """Create the new batch, and return it in full."""
@@ -58,12 +58,24 @@ class Reruns:
             if way is None:
                 message = "Batches of this kind cannot be run again"
                 raise ApiError(409, message, code="rerun_unsupported", retry=False)
-            async with self._limiter:
+            with self._alone(who.account.id):
                 await require_for_creation(who)
                 pieces = _submitted(front().context.store, old, outcomes, total)
                 batch = await way.rerun(RerunCall(who, old, pieces, key))
             log.info("batch rerun", batch=batch.id, account=who.account.id, of=old.id, requests=total)
         return json_answer(await detail(batch.id))
+
+    @contextmanager
+    def _alone(self, account_id: str) -> Iterator[None]:
+        """Let an account run one at a time, so that it leaves the others room: ApiError 429 for another."""
+        if account_id in self._under_way:
+            message = "Your account has another rerun under way; wait until that is answered"
+            raise ApiError(429, message, code="rerun_under_way", retry_after=RETRY_S)
+        self._under_way.add(account_id)
+        try:
+            yield
+        finally:
+            self._under_way.remove(account_id)
 
 
 def read_outcomes(body: bytes) -> Sequence[str]:

@@ -6,8 +6,8 @@ body (`100 Continue`) before a route could refuse it. `GuardedQuart` is QuartTri
 
 import io
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import trio
@@ -161,21 +161,32 @@ class BodyBudget:
         """
         incoming = LimitedBody(request, limit)
         incoming.check()
-        held = 0
         whole = io.BytesIO()
-        try:
-            held = self._hold(held, incoming.size)
+        with self.share() as hold:
+            hold(incoming.size)
             async for data in incoming:
                 whole.write(data)
-                held = self._hold(held, incoming.size)
+                hold(incoming.size)
             yield whole.getvalue()
+
+    @contextmanager
+    def share(self) -> Iterator[Callable[[int], None]]:
+        """Give a function that is told how many bytes the block holds by now, `ApiError` 503 where they are too many."""
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            held = self._hold(held, size)
+
+        try:
+            yield hold
         finally:
             self._held -= held
 
     def _hold(self, held: int, size: int) -> int:
         total = self._held + size - held
         if total > self.max_bytes:
-            raise ApiError(503, "The server is receiving too many large requests at once.", retry_after=1)
+            raise ApiError(503, "The server holds too many large requests at once.", retry_after=1)
         if size > held and not self._fits(total):
             raise ApiError(503, "The server is short of memory; try again later.", retry_after=5)
         self._held = total

@@ -1,11 +1,13 @@
 """Running again what did not succeed of an inline batch. The other kinds' tests stand with their plugins'."""
 
 import json
+from dataclasses import replace
 
+import trio
 from api import chat, failure, success
 
 from fibatchd.ids import new_id
-from fibatchd.store import admission, ending
+from fibatchd.store import admission, ending, requests
 from fibatchd.store.interface import Query
 
 
@@ -140,3 +142,39 @@ async def test_a_batch_that_is_deleted_meanwhile_leaves_nothing(api):
     await api.context.store.write(lose_some)
     assert (await rerun(api, old["id"], status=404))["code"] == "not_found"
     assert await api.context.store.read(count_batches) == 1
+
+
+async def test_an_account_has_one_under_way_and_holds_no_other_up(api, monkeypatch):
+    old, read = await half_failed(api), api.store.read
+    bob = await api.owner()
+    his = await api.create([chat("b")], by=bob)
+    await api.end(failure((await api.claim(his["id"]))[0], "timeout", "late", 504))
+    reached, go_on = trio.Event(), trio.Event()
+
+    async def slow(script, batch=None, *args, **kwargs):
+        if script is requests.submitted and batch.id == old["id"]:
+            reached.set()
+            await go_on.wait()
+        return await read(script, *([] if batch is None else [batch]), *args, **kwargs)
+
+    monkeypatch.setattr(api.store, "read", slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(rerun, api, old["id"])
+        await reached.wait()
+        second = await api.call("POST", f"/v1/batches/{old['id']}/rerun")
+        assert (second.status_code, second.json()["error"]["code"]) == (429, "rerun_under_way")
+        assert int(second.headers["retry-after"]) > 0
+        assert (await rerun(api, his["id"], by=bob))["rerun_of"] == his["id"]
+        go_on.set()
+    await rerun(api, old["id"])
+
+
+async def test_what_it_holds_counts_with_the_bodies_of_create_calls(api):
+    old = await half_failed(api, 40)
+    config = api.context.config
+    api.context.config = replace(config, server=replace(config.server, max_buffered_body_bytes=1000))
+    refused = await api.call("POST", f"/v1/batches/{old['id']}/rerun")
+    assert (refused.status_code, "too many large requests" in refused.text) == (503, True)
+    assert await api.context.store.read(count_batches) == 1
+    api.context.config = config
+    assert (await rerun(api, old["id"]))["counts"]["total"] == 20

@@ -1,5 +1,7 @@
 """Running again what did not succeed of a Message Batch: the new batch is one, too."""
 
+from dataclasses import replace
+
 from api import failure, success
 from messages_api import BATCHES, create, get, item, lines, switch
 
@@ -59,3 +61,12 @@ async def test_the_switch_closes_it(api):
     old = await half_failed(api)
     switch(api, on=False)
     assert (await rerun(api, old, 403))["error"]["code"] == "message_batches_disabled"
+
+
+async def test_what_it_holds_counts_with_the_bodies_of_create_calls(stored):
+    old = await half_failed(stored)
+    config = stored.context.config
+    stored.context.config = replace(config, server=replace(config.server, max_buffered_body_bytes=100))
+    assert "too many large requests" in str(await rerun(stored, old, 503))
+    stored.context.config = config
+    assert (await rerun(stored, old))["counts"]["total"] == 2
