@@ -39,7 +39,7 @@ class Member(Protocol):
 M = TypeVar("M", bound=Member)
 
 
-class _Share(Generic[M]):
+class _Holding(Generic[M]):
     """What one account has in stock, by lane; the lane whose turn it is comes first."""
 
     def __init__(self, account_id: str) -> None:
@@ -76,50 +76,50 @@ class Stock(Generic[M]):
     was claimed before."""
 
     def __init__(self) -> None:
-        self._shares: dict[str, _Share[M]] = {}
-        self._turns: deque[_Share[M]] = deque()  # the same; whose turn it is comes first
+        self._holdings: dict[str, _Holding[M]] = {}
+        self._turns: deque[_Holding[M]] = deque()  # the same; whose turn it is comes first
         self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[M]:
-        return (member for share in self._turns for member in share)
+        return (member for holding in self._turns for member in holding)
 
     def of(self, account_id: str) -> int:
         """Return how many an account has here."""
-        share = self._shares.get(account_id)
-        return share.size if share is not None else 0
+        holding = self._holdings.get(account_id)
+        return holding.size if holding is not None else 0
 
     def add(self, members: Iterable[M]) -> None:
         """Put in what was claimed."""
         for member in members:
-            share = self._shares.get(member.account_id)
-            if share is None:
-                share = self._shares[member.account_id] = _Share(member.account_id)
-                self._turns.append(share)
-            share.add(member)
+            holding = self._holdings.get(member.account_id)
+            if holding is None:
+                holding = self._holdings[member.account_id] = _Holding(member.account_id)
+                self._turns.append(holding)
+            holding.add(member)
             self._size += 1
 
     def take(self, may_start: Callable[[M], bool]) -> M | None:
         """Take the next that may start; None where none of any account may."""
         for _ in range(len(self._turns)):
-            share = self._turns.popleft()
-            if not may_start(share.first()):
-                self._turns.append(share)
+            holding = self._turns.popleft()
+            if not may_start(holding.first()):
+                self._turns.append(holding)
                 continue
-            member = share.take()
+            member = holding.take()
             self._size -= 1
-            if share.size:
-                self._turns.append(share)
+            if holding.size:
+                self._turns.append(holding)
             else:
-                del self._shares[share.account_id]
+                del self._holdings[holding.account_id]
             return member
         return None
 
     def accounts(self) -> Collection[str]:
         """Return those that have something here."""
-        return self._shares.keys()
+        return self._holdings.keys()
 
     def remove(self, is_meant: Callable[[M], bool]) -> list[M]:
         """Take out all that is meant."""
@@ -132,7 +132,7 @@ class Stock(Generic[M]):
     def clear(self) -> list[M]:
         """Take out everything."""
         everything = list(self)
-        self._shares.clear()
+        self._holdings.clear()
         self._turns.clear()
         self._size = 0
         return everything
