@@ -1,4 +1,4 @@
-"""How often something may fail for one client: a token bucket for each address, and one for all of them together."""
+"""How often something may fail for one client: a token bucket for each address."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -22,37 +22,36 @@ class Bucket:
         self.at = now
         return 0.0 if self.left >= 1 else (1 - self.left) / self.per_s
 
+    def take(self, now: float) -> float:
+        """Take a token; where there is none, return the seconds until there will be."""
+        if wait := self.wait(now):
+            return wait
+        self.left -= 1
+        return 0.0
+
 
 class Attempts:
-    """Failed attempts, in memory: a daemon counts its own. Bounded, however many addresses there are.
-
-    size, per_s          of the bucket of each address
-    all_size, all_per_s  of the one for all together
-    """
+    """Failed attempts, in memory: a daemon counts its own. Bounded, however many addresses there are. `size` and `per_s`
+    are those of each address's bucket."""
 
     MOST_ADDRESSES = 10_000
 
-    def __init__(self, size: float, per_s: float, all_size: float, all_per_s: float) -> None:
+    def __init__(self, size: float, per_s: float) -> None:
         self._size, self._per_s = size, per_s
-        self._all = Bucket(all_size, all_per_s, all_size, 0.0)
         self._by_address: OrderedDict[str, Bucket] = OrderedDict()
 
     def wait(self, address: str | None) -> float:
         """Return the seconds until an attempt from this address may be made, 0 where it may."""
         now = trio.current_time()
-        return max(self._bucket(network_of(address), now).wait(now), self._all.wait(now))
+        return self._bucket(network_of(address), now).wait(now)
 
     def take(self, address: str | None) -> float:
         """Take a token for an attempt from this address; where there is none, return the seconds until there will be."""
-        if wait := self.wait(address):
-            return wait
-        self._bucket(network_of(address), trio.current_time()).left -= 1
-        self._all.left -= 1
-        return 0.0
+        now = trio.current_time()
+        return self._bucket(network_of(address), now).take(now)
 
     def give_back(self, address: str | None) -> None:
         """Put the token of an attempt back that did not fail."""
-        self._all.left += 1
         if (own := self._by_address.get(network_of(address))) is not None:
             own.left += 1
 

@@ -52,8 +52,10 @@ async def caller_by(secret: str) -> Caller:
     too many from this address were of nobody."""
     failures, address, digest = front().failed_keys, request.remote_addr, secret_hash(secret)
     failures.check(address, digest)
-    store = front().context.store
-    found = await store.read(accounts.authenticate, digest) if looks_like_key(secret) else None
+    found = None
+    if looks_like_key(secret):
+        async with failures.turn(digest):
+            found = await front().context.store.read(accounts.authenticate, digest)
     if found is None:
         failures.failed(address)
     who = _checked(found)

@@ -27,16 +27,22 @@ def cookie_name() -> str:
 async def identify() -> str | None:
     """Return the id of the key whose session the current request's cookie names; None without a cookie or a session.
 
-    ApiError 403 for a call that may change something and may come from another page.
+    ApiError 403 for a call that may change something and may come from another page; 429 where too many from this address
+    were of nobody.
     """
     token = request.cookies.get(cookie_name())
     context = front().context
     if not token or not context.config.is_on(TABLE):
         return None
-    digest = sessions.token_hash(token)
-    session = await context.store.read(sessions.find, digest, Settings.of(context.config).session_idle_s)
+    digest, failures, address = sessions.token_hash(token), front().failed_keys, request.remote_addr
+    known_as = digest.encode()
+    failures.check(address, known_as)
+    async with failures.turn(known_as):
+        session = await context.store.read(sessions.find, digest, Settings.of(context.config).session_idle_s)
     if session is None:
+        failures.failed(address)
         return None
+    failures.succeeded(known_as)
     if request.method not in SAFE:
         require_own_page()
     if session.is_stale:

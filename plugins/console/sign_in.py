@@ -41,8 +41,7 @@ log = structlog.get_logger(__name__)
 def blueprint() -> Blueprint:
     """Return the routes."""
     routes = Blueprint("console_session", __name__)
-    # Nobody guesses a key; what all may use up together is large, so that a few addresses do not shut out everybody.
-    attempts = Attempts(size=10, per_s=1 / 6, all_size=1000, all_per_s=20)
+    attempts = Attempts(size=10, per_s=1 / 6)
 
     @routes.post(PATH)
     @public
@@ -78,8 +77,10 @@ async def show() -> Response:
     try:
         key_id = await identify()
         who = await caller_of_key(key_id) if key_id is not None else None
-    except ApiError:  # its key or account is not valid any more
-        who = None
+    except ApiError as refusal:
+        if refusal.status == 429:  # it tells of the address, not of the session
+            raise
+        who = None  # its key or account is not valid any more
     return _answer(session_object(who) if who is not None else {"object": "console.session", "signed_in": False})
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from api import chat
-from site_console import OWN_PAGE, SESSION, open_site
+from site_console import ON, OWN_PAGE, SESSION, open_site
 
 from fibatchd.domain.accounts import SUSPENDED, new_secret
 from fibatchd.errors import StoreUnavailable
@@ -248,6 +248,17 @@ async def test_failed_attempts_are_limited(site):
     refused = await site.sign_in()
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many_sign_ins")
     assert 1 <= int(refused.headers["retry-after"]) <= 6
+
+
+async def test_sessions_that_nobody_has_are_limited(tmp_path):
+    async with open_site(tmp_path, extra=f"{ON}[server]\nmax_failed_keys_per_minute = 3\n") as site:
+        assert (await site.sign_in()).status_code == 200
+        assert (await site.browser.get(SESSION)).json()["signed_in"]
+        for status in (200, 200, 200, 429):
+            answer = await site.api.http.get(SESSION, headers={"cookie": "fibatchd=nobodys"})
+            assert answer.status_code == status
+        assert answer.json()["error"]["code"] == "too_many_failed_keys"
+        assert (await site.browser.get(SESSION)).json()["signed_in"], "who was known goes on"
 
 
 async def test_a_few_addresses_do_not_shut_out_the_others(tmp_path):
