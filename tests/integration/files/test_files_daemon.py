@@ -146,7 +146,7 @@ def test_an_upload_cut_by_a_kill_leaves_nothing(tmp_path, processes):
     key = daemon.new_key()
 
     def body():
-        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n' + b"x" * MIB
+        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n' + b"x" * 2 * MIB
         daemon.signal(signal.SIGKILL)
         daemon.wait()
         yield b"x"
