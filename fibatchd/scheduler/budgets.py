@@ -15,6 +15,14 @@ class Budgets:
     def __init__(self, config: Callable[[], Config]) -> None:
         self._config = config
         self._left: dict[str, int] = {}
+        self._day = ""
+
+    def renew(self, day: str) -> None:
+        """It is this UTC day, as `2026-11-29`. On a new one all quotas renew, so everybody is forgotten until they are noted
+        again, which those who have nothing to run never are."""
+        if day > self._day:
+            self._day = day
+            self._left.clear()
 
     def note(self, account: Account, spent: int, unwritten: Mapping[str, int], daemons: int) -> None:
         """The store says what is spent today; `unwritten` is, by account, what has ended here and is not stored yet."""

@@ -56,3 +56,15 @@ def test_no_quota_is_never_used_up(budgets):
     budgets.note(account(own=True), 10, {}, 1)
     budgets.spend("ada", 10)
     assert not budgets.is_used_up("ada")
+
+
+def test_a_new_day_forgets_everybody_and_one_that_is_over_nobody(budgets):
+    budgets.renew("2026-11-29")
+    budgets.note(account(), 10, {}, 1)
+    for day in ("2026-11-29", "2026-11-28"):
+        budgets.renew(day)
+        assert budgets.is_used_up("ada")
+    budgets.renew("2026-11-30")
+    assert not budgets.is_used_up("ada")
+    budgets.note(account(), 10, {}, 1)
+    assert budgets.is_used_up("ada")
