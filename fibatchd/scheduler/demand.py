@@ -2,12 +2,16 @@
 
 Claims are for places that are free, and ahead of those that will be: as many as the goal says, when half of that is used up.
 Until then a lane that is new would wait, behind a stock without any of its requests; so lanes of which nothing is here have
-their share claimed at once, beyond the goal.
+their share claimed at once, beyond the goal. Bodies are in memory from the claim to the answer: however many places there
+are, no more is claimed than has room there.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+CLAIM_MAX = 256  # requests of one claim: so long a transaction may hold up the others
+HELD_BYTES = 128 * 2**20  # of the bodies that run or are claimed ahead, of one model: more starts when some have ended
 
 L = TypeVar("L")
 
@@ -36,3 +40,12 @@ def demand(lanes: Mapping[int, L], here: Collection[int], *, free: int, held: in
     if fresh and share and not free:
         return Demand(share * len(fresh), goal, fresh)
     return Demand(free, 0, lanes)
+
+
+def fitting(sizes: Collection[int]) -> int:
+    """Return how many requests fit beside those that are here, whose bodies have these sizes in bytes, if they are like
+    them. One that is much larger is for the claim to stop at; see store.claims.CLAIM_BYTES."""
+    held = sum(sizes)
+    if held >= HELD_BYTES:
+        return 0
+    return max(1, (HELD_BYTES - held) * len(sizes) // held) if held else CLAIM_MAX

@@ -20,7 +20,7 @@ from fibatchd.inference.catalogue import is_drained
 from fibatchd.inference.judge import Verdict, judge, owner_problem
 from fibatchd.scheduler.accounts import AccountLoad
 from fibatchd.scheduler.attempt import cut_short, given_back, run_attempt, until
-from fibatchd.scheduler.demand import Demand, demand, is_low
+from fibatchd.scheduler.demand import CLAIM_MAX, Demand, demand, fitting, is_low
 from fibatchd.scheduler.lease import Lease
 from fibatchd.scheduler.places import Room, room_for
 from fibatchd.scheduler.rate import Rate
@@ -31,11 +31,11 @@ from fibatchd.scheduler.stock import Goal, Stock
 from fibatchd.scheduler.turns import Turns
 from fibatchd.store import claims, leases
 from fibatchd.store.claims import Candidate
+from fibatchd.store.spending import utc_day
 from fibatchd.upstream.balance import may_start
 
 log = structlog.get_logger()
 
-CLAIM_MAX = 256  # requests of one claim: so long a transaction may hold up the others
 START_AT_ONCE = 32  # each takes some 0.1 ms until it waits for its answer, and the loop for all that start together
 CLAIM_S = 30.0  # a claim takes milliseconds; a stopping daemon does not wait longer for one
 WITHDRAWN_KEPT = 256  # batches and accounts remembered: more than are told of while one claim is under way
@@ -234,12 +234,13 @@ class Pool:
             await self._ask_for_places(now)
             free, again = self._free(now), min(self._free_again(now), self._look_at, self._shrink_stock(now))
             awake = {lane: candidate for lane, candidate in self._lanes.items() if lane not in self._sleeping}
-            here = {claimed.lane for claimed in (*self.stock, *self.running)}
-            due = demand(awake, here, free=int(free), held=len(self.stock), goal=self._goal.at(now))
-            if awake and due.wanted and (free or self.running) and self._context.store.has_room():
-                got = await self._claim(due)
-                asked = min(due.wanted, CLAIM_MAX)
-                if got < due.wanted and (got == asked or len(self._lanes) - len(self._sleeping) < len(awake)):
+            held = [*self.stock, *self.running]
+            lanes = {claimed.lane for claimed in held}
+            due = demand(awake, lanes, free=int(free), held=len(self.stock), goal=self._goal.at(now))
+            at_once = min(due.wanted, CLAIM_MAX, fitting([len(claimed.body) for claimed in held]))
+            if awake and at_once and (free or self.running) and self._context.store.has_room():
+                got = await self._claim(due, at_once)
+                if got < due.wanted and (got or len(self._lanes) - len(self._sleeping) < len(awake)):
                     return now  # there is room for more: there may be more to run, in other lanes if some ran dry
         except StoreUnavailable as error:
             log.warning("claims wait for the store", model=self.model_id, error=str(error))
@@ -271,6 +272,7 @@ class Pool:
             return
         self._stale = False
         found, store_now = await self._context.store.read(claims.candidates, self.model_id)
+        self._accounts.budgets.renew(utc_day(store_now))
         unwritten = self._recorder.unwritten()
         for candidate in found:
             self._accounts.budgets.note(candidate.account, candidate.spent, unwritten, 1 + self._lease.others)
@@ -301,10 +303,10 @@ class Pool:
     def _may_run(self, candidate: Candidate, now: float) -> bool:
         return self._judge(candidate, now) is Verdict.RUN
 
-    async def _claim(self, due: Demand[Candidate]) -> int:
+    async def _claim(self, due: Demand[Candidate], at_once: int) -> int:
         """Claim what is due into the stock, as turns and accounts allow; return how many came."""
         now, daemon = trio.current_time(), self._lease.daemon
-        takes = self._share_out(due)
+        takes = self._share_out(due, at_once)
         if not takes:
             return 0
         counts: Counter[str] = Counter()
@@ -329,7 +331,7 @@ class Pool:
         self._note_dry(claim, now)
         return len(got)
 
-    def _share_out(self, due: Demand[Candidate]) -> list[tuple[int, int]]:
+    def _share_out(self, due: Demand[Candidate], at_once: int) -> list[tuple[int, int]]:
         """Return how many to claim from which lane. What is claimed ahead does not count against an account's limit: that
         holds when it starts."""
         by_account: dict[str, list[Candidate]] = {}
@@ -344,7 +346,7 @@ class Pool:
                 self._accounts.hold_up(account_id, self)
             return max(0, left + due.ahead - self.stock.of(account_id))
 
-        return self._turns.pick(by_account, min(due.wanted, CLAIM_MAX), room)
+        return self._turns.pick(by_account, at_once, room)
 
     def _note_dry(self, claim: claims.Claim, now: float) -> None:
         """Put lanes to sleep until their next retry, and forget those that have nothing left."""

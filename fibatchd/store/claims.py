@@ -16,6 +16,9 @@ from fibatchd.store.fence import pass_fence
 from fibatchd.store.interface import NOW, Many, Query, Row, Script
 from fibatchd.store.spending import utc_day
 
+CLAIM_BYTES = 32 * 2**20
+"""So much the bodies of one claim may take, whatever the count: all of them are in memory at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -87,20 +90,26 @@ def models_with_work() -> Script[list[str]]:
 
 
 # Materialized, for a planner that ran a locking subquery again for each row would take more than the limit. The bodies
-# come with it, since another trip to the database would hold the batch against everybody for longer.
+# come with it, since another trip to the database would hold the batch against everybody for longer. How long they are
+# both databases know without reading them.
 _TAKE = """
 WITH due AS MATERIALIZED (
-    SELECT number FROM requests WHERE lane = ? AND status = 'queued' AND due_at <= ?
-    ORDER BY due_at DESC, number LIMIT ? FOR UPDATE SKIP LOCKED)
+    SELECT number, due_at FROM requests WHERE lane = ? AND status = 'queued' AND due_at <= ?
+    ORDER BY due_at DESC, number LIMIT ? FOR UPDATE SKIP LOCKED),
+sized AS MATERIALIZED (
+    SELECT number, due_at, (SELECT LENGTH(body) FROM request_bodies WHERE request_bodies.number = due.number) AS size
+    FROM due),
+summed AS (SELECT number, SUM(size) OVER (ORDER BY due_at DESC, number) - size AS before FROM sized)
 UPDATE requests SET status = 'running', attempts = attempts + 1, lease = ?, started_at = ?
-WHERE number IN (SELECT number FROM due)
+WHERE number IN (SELECT number FROM summed WHERE before < ?)
 RETURNING number, attempts, (SELECT body FROM request_bodies WHERE request_bodies.number = requests.number)
 """
 _NEXT_DUE = "SELECT MIN(due_at) FROM requests WHERE lane = ? AND status = 'queued'"
 
 
 def claim(daemon: int, takes: Sequence[tuple[int, int]], may_run: Callable[[Candidate, float], bool]) -> Script[Claim]:
-    """Take up to so many requests from each lane, retries that are due before fresh ones, for this daemon to run.
+    """Take up to so many requests from each lane, retries that are due before fresh ones, for this daemon to run; fewer
+    where their bodies would be more than CLAIM_BYTES, one of them not counted.
 
     `may_run` is asked about each lane again. Raises LeaseLost where the daemon's own row is gone or past its deadline.
     """
@@ -110,11 +119,13 @@ def claim(daemon: int, takes: Sequence[tuple[int, int]], may_run: Callable[[Cand
     open_lanes = {lane: c for lane, c in found.items() if may_run(c, now)}
     claimed: list[Claimed] = []
     dry: dict[int, float | None] = {lane: None for lane, _ in takes if lane not in open_lanes}
+    left = CLAIM_BYTES
     for lane, count in takes:
-        if (candidate := open_lanes.get(lane)) is None:
+        if (candidate := open_lanes.get(lane)) is None or left <= 0:
             continue
-        got = yield Query(_TAKE, (lane, now, count, daemon, now))
+        got = yield Query(_TAKE, (lane, now, count, daemon, now, left))
         claimed += [_claimed(candidate, daemon, *row) for row in got]
+        left -= sum(len(body) for *_, body in got)
         if len(got) < count:
             ((dry[lane],),) = yield Query(_NEXT_DUE, (lane,))
     if claimed:

@@ -102,6 +102,22 @@ async def test_no_more_is_taken_than_was_asked_for(store):
         assert taken.dry == {}
 
 
+async def test_a_claim_stops_where_its_bodies_are_enough(store, clock, monkeypatch):
+    worker = await daemon(store)
+    await create(store, await owner(store), ["m"] * 3 + ["n"] * 2)
+    lanes = [(await candidates(store, model))[0].lane for model in "mn"]
+    retried = (await claim(store, worker, count=1))[0]
+    await report(store, to_retry(retried, 10.0))
+    await pass_time(store, clock, 10)
+    takes, found = [(lane, 5) for lane in lanes], []
+    monkeypatch.setattr(claims, "CLAIM_BYTES", len(retried.body) + 1)
+    while (taken := await store.write(claims.claim, worker, takes, anyone)).requests:
+        assert all(due is None or due <= clock.now for due in taken.dry.values())
+        found.append([claimed.number - retried.number for claimed in taken.requests])
+    assert found == [[0, 1], [2, 3], [4]]
+    await balanced(store)
+
+
 async def test_an_emptied_lane_says_when_to_come_again(store, clock):
     worker = await daemon(store)
     await create(store, await owner(store), ["m", "m"])

@@ -1,6 +1,6 @@
 """How many requests to claim now, and of which lanes."""
 
-from fibatchd.scheduler.demand import Demand, demand
+from fibatchd.scheduler.demand import CLAIM_MAX, HELD_BYTES, Demand, demand, fitting
 
 OLD, NEW = {1: "old"}, {2: "new"}
 
@@ -26,3 +26,10 @@ def test_free_places_are_for_all_lanes():
 def test_nothing_is_held_ahead_for_a_slow_model():
     assert demand(OLD | NEW, {1}, free=0, held=0, goal=0) == Demand(0, 0, OLD | NEW)
     assert demand(OLD | NEW, {1}, free=2, held=0, goal=0) == Demand(2, 0, OLD | NEW)
+
+
+def test_no_more_is_claimed_than_has_room_in_memory():
+    assert fitting([]) == fitting([0]) == CLAIM_MAX
+    assert fitting([HELD_BYTES // 8] * 2) == 6
+    assert fitting([HELD_BYTES - 1]) == fitting([HELD_BYTES // 2, HELD_BYTES // 4]) == 1
+    assert fitting([HELD_BYTES]) == fitting([HELD_BYTES, 1]) == 0

@@ -9,7 +9,8 @@ import trio
 from scripted import after, unreachable
 
 from fibatchd.ids import new_id
-from fibatchd.store import accounts
+from fibatchd.scheduler import demand
+from fibatchd.store import accounts, claims
 from fibatchd.store.interface import Query
 
 A, B = "http://a/v1", "http://b/v1"
@@ -277,3 +278,21 @@ class TestReload:
             )
             batch = await w.until(owner, batch_id)
             assert batch.cost == pytest.approx(10 * 10 * 10**6, rel=0.15)
+
+
+async def test_large_bodies_run_as_many_at_once_as_memory_has_room_for_and_accounts_take_turns(
+    world, clock, upstreams, monkeypatch
+):
+    text, size = "a" * 1000, 1080
+    monkeypatch.setattr(demand, "HELD_BYTES", 10 * size)
+    monkeypatch.setattr(claims, "CLAIM_BYTES", 4 * size)
+    async with world(ACCESS + model(concurrency=100)) as w:
+        batch_ids = [(owner, await w.submit(owner, 40, text=text)) for owner in (await w.account(), await w.account())]
+        await trio.sleep(0.05)
+        assert 9 <= upstreams[A].running.total() <= 14
+        await trio.sleep(0.4)
+        done = [(await w.batch(owner, batch_id)).completed for owner, batch_id in batch_ids]
+        assert min(done) >= 10
+        for owner, batch_id in batch_ids:
+            assert (await w.until(owner, batch_id)).completed == 40
+        assert upstreams[A].most <= 14
