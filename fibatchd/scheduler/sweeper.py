@@ -95,7 +95,7 @@ class Sweeper:
     async def _bring_forward(self) -> None:
         settings = self._context.config.batches
         longest = max(settings.retry_cap_s, settings.retry_after_cap_s, RETRY_CAP_S)
-        if count := await self._context.store.write(sweeps.bring_forward, longest + LATE_S):
+        while count := await self._context.store.write(sweeps.bring_forward, longest + LATE_S, ROWS_AT_ONCE):
             log.warning("due at once: it was put off while the clock was ahead", count=count)
 
     async def _abandon_staging(self, *, all_of_them: bool = False) -> None:

@@ -96,7 +96,9 @@ def forget_keys(limit: int) -> Script[int]:
 
 
 _LATE_REQUESTS = """
-UPDATE requests SET due_at = ? WHERE status = 'queued' AND due_at > ? AND lane IN (SELECT id FROM lanes WHERE queued > 0)
+UPDATE requests SET due_at = ? WHERE number IN (
+    SELECT number FROM requests WHERE status = 'queued' AND due_at > ? AND lane IN (SELECT id FROM lanes WHERE queued > 0)
+    LIMIT ?)
 RETURNING lane
 """
 # From kind to kind by the index: there are few, and of each perhaps many jobs.
@@ -104,16 +106,19 @@ _LATE_JOBS = """
 WITH RECURSIVE kinds (kind) AS (
     SELECT MIN(kind) FROM jobs
     UNION ALL SELECT (SELECT MIN(j.kind) FROM jobs j WHERE j.kind > kinds.kind) FROM kinds WHERE kinds.kind IS NOT NULL)
-UPDATE jobs SET due_at = ? WHERE kind IN (SELECT kind FROM kinds) AND due_at > ? AND lease IS NULL RETURNING kind
+UPDATE jobs SET due_at = ? WHERE id IN (
+    SELECT id FROM jobs WHERE kind IN (SELECT kind FROM kinds) AND due_at > ? AND lease IS NULL LIMIT ?)
+RETURNING kind
 """
 
 
-def bring_forward(longest_s: float) -> Script[int]:
+def bring_forward(longest_s: float, limit: int) -> Script[int]:
     """Make due at once what is due later than `longest_s` from now, which is as long as anything may be put off: when that
-    was done the clock was ahead, and it has been set back since. Returns how much there was."""
+    was done the clock was ahead, and it has been set back since. Takes up to `limit` requests and as many jobs; returns
+    how many there were: call until it returns 0."""
     ((now,),) = yield NOW
-    lanes = yield Query(_LATE_REQUESTS, (now, now + longest_s))
-    kinds = yield Query(_LATE_JOBS, (now, now + longest_s))
+    lanes = yield Query(_LATE_REQUESTS, (now, now + longest_s, limit))
+    kinds = yield Query(_LATE_JOBS, (now, now + longest_s, limit))
     models = yield Query("SELECT DISTINCT model FROM lanes WHERE id = ANY(?)", (sorted({lane for (lane,) in lanes}),))
     for (model,) in models:
         yield Notify("work", model)

@@ -54,7 +54,7 @@ SMALL_INDEXES = {
     "lanes_work",
     "accounts_deleted",
 }  # what is open; deleted accounts
-VIRTUAL = {"due", "json_each", "kinds"}
+VIRTUAL = {"due", "sized", "summed", "json_each", "kinds"}
 
 
 class Database:
@@ -173,6 +173,20 @@ def scenes(database):
     yield play("results", results.piece, batch, span.first, span.last, max_rows=100, max_bytes=1 << 20)
     yield play("unfinished", admission.unfinished, account, besides=batch.id)
     yield play("spent today", spending.spent_today, account)
+    yield from housekeeping(play, played, worker, batch)
+    yield play("fail lane", sweeps.fail_lane, lanes[0], Failure("model_not_found", "gone", 404), 1, POLICY)
+    yield play("take over", leases.take_over, worker, 8, POLICY)
+    yield play("forget", leases.forget, worker)
+    yield play("cancel", batches.cancel, account, batch.id, API, POLICY)
+    yield play("expire", ending.expire, other.id, POLICY)
+    yield play("fail", ending.fail, other.id, "owner_unauthorized", "gone", POLICY)
+    yield play("delete", batches.delete, account, batch.id, API, POLICY)
+    yield play("purge", sweeps.purge, batch.id)
+    yield play("abandon", admission.abandon, run(lambda: staged(owner)))
+
+
+def housekeeping(play, played, worker, batch):
+    """What a daemon does without being asked."""
     yield play("renew", leases.renew, worker, {"m": 1})
     yield play("lost daemons", leases.lost_daemons)
     yield play("places", leases.hold_places, worker, "m", 4, 8)
@@ -185,17 +199,8 @@ def scenes(database):
     yield play("owners gone", sweeps.owners_gone, 10)
     yield play("stale staging", sweeps.stale_staging, 60)
     yield play("forget keys", sweeps.forget_keys, 10)
-    yield play("bring forward", sweeps.bring_forward, 3600)
+    yield play("bring forward", sweeps.bring_forward, 3600, 10)
     yield play("standing", standing)
-    yield play("fail lane", sweeps.fail_lane, lanes[0], Failure("model_not_found", "gone", 404), 1, POLICY)
-    yield play("take over", leases.take_over, worker, 8, POLICY)
-    yield play("forget", leases.forget, worker)
-    yield play("cancel", batches.cancel, account, batch.id, API, POLICY)
-    yield play("expire", ending.expire, other.id, POLICY)
-    yield play("fail", ending.fail, other.id, "owner_unauthorized", "gone", POLICY)
-    yield play("delete", batches.delete, account, batch.id, API, POLICY)
-    yield play("purge", sweeps.purge, batch.id)
-    yield play("abandon", admission.abandon, run(lambda: staged(owner)))
 
 
 def staged(owner):
