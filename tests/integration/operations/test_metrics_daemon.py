@@ -63,7 +63,12 @@ def test_numbers_agree_with_what_was_done(site):
             raw.sendall(b"POST /v1/batches HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999\r\n\r\n")
             assert raw.recv(12) == b"HTTP/1.1 413"
         page = Scrape(port)
+    attempts_agree(page)
+    calls_agree(page)
+    states_agree(page, upstream)
 
+
+def attempts_agree(page):
     assert page("attempts_total", model="m", way="batch", outcome="completed") == 10
     assert page("attempts_total", model="m", way="batch", outcome="upstream_error") == 2
     assert page("attempts_total", model="m", way="interactive", outcome="completed") == 1
@@ -80,6 +85,8 @@ def test_numbers_agree_with_what_was_done(site):
     assert page("outcomes_waiting") == 0
     assert page("claimed", model="m") == 0
 
+
+def calls_agree(page):
     assert page("http_requests_total", method="POST", route="/v1/batches", status="200") == 1
     assert page("http_requests_total", method="GET", route="other", status="404") == 1
     assert page("http_requests_total", method="other", status="405") == 1
@@ -87,6 +94,8 @@ def test_numbers_agree_with_what_was_done(site):
     assert page("http_refused_total", status="413") == 1
     assert page("http_connections") >= 1
 
+
+def states_agree(page, upstream):
     assert page("upstream_up", upstream="http://127.0.0.1:9/v1") == 0, "nothing listens there"
     assert page("upstream_up", upstream=f"{upstream.url}/v1") == 1
     assert page("upstream_paused") == 0
