@@ -20,6 +20,14 @@ WATCH = """
 addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy broken: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
 """
+GO = """
+hash => new Promise((done) => {
+  const before = window.location.href
+  window.addEventListener("hashchange", done, { once: true })
+  window.location.hash = hash
+  if (window.location.href === before) done()
+})
+"""
 OWN_PAGE = {"X-Fibatchd-Console": "1", "Sec-Fetch-Site": "same-origin"}
 PATIENCE_MS = 20_000  # a bound for a busy machine; every wait is for a condition
 expect.set_options(timeout=PATIENCE_MS)
@@ -72,9 +80,18 @@ class Window:
         assert answer.ok, answer.text()
 
     def open(self, stand: Stand, view: str = "") -> Page:
-        page = self.context.new_page()
+        page = self.context.pages[0] if self.context.pages else self.context.new_page()
         page.goto(f"{stand.base}/console#/{view}")
         return page
+
+    def forget(self) -> None:
+        """Leave every page and forget who was signed in; fails if anything went wrong."""
+        for page in self.context.pages:
+            page.goto("about:blank")
+        self.context.clear_cookies()
+        self.context.set_extra_http_headers({})
+        wrong, self.wrong = self.wrong, []
+        assert wrong == []
 
 
 @contextmanager
@@ -92,5 +109,5 @@ def window(browser: Browser, **how) -> Iterator[Window]:
 
 
 def go(page: Page, view: str) -> None:
-    """Go to another view, as a link does."""
-    page.evaluate("view => { window.location.hash = `#/${view}` }", view)
+    """Go to another view, as a link does; the one that was there is gone then."""
+    page.evaluate(GO, f"#/{view}")

@@ -39,11 +39,17 @@ def user(stand):
     return stand.account("ada")
 
 
-@pytest.fixture
-def window(chromium):
-    """A browser without cookies; at the end nothing may have gone wrong in any of its pages."""
+@pytest.fixture(scope="module")
+def kept_window(chromium):
     with browsing.window(chromium) as window:
         yield window
+
+
+@pytest.fixture
+def window(kept_window):
+    """A browser without cookies; at the end nothing may have gone wrong in its page."""
+    yield kept_window
+    kept_window.forget()
 
 
 @pytest.fixture
