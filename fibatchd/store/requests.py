@@ -12,7 +12,7 @@ from fibatchd.store.interface import Query, Row, Rows, Script, one
 from fibatchd.store.results import Range, result_from
 
 OUTCOMES = ("queued", "running", "completed", "failed", "cancelled", "expired")
-"""How a request stands, as a Result tells it."""
+"""How a request stands, as a Result tells it; a batch counts its requests under the same names."""
 
 _STORED = ("running", "completed", "failed")  # "queued" reads as what the batch was closed as, once it was
 
@@ -51,6 +51,8 @@ def page(
 ) -> Script[tuple[list[Entry], bool]]:
     """Return up to `limit` requests behind index `after` (-1: from the first), in submission order, and whether more
     follow. Only those of some `outcomes`, where given; answers up to `max_answer` bytes come along."""
+    if outcomes is not None and not any(getattr(batch, name) for name in outcomes):
+        return [], False  # to find none, all of the batch's requests would be gone through
     closing = yield from closing_of(batch)
     whole = Range.of(batch)
     numbers = yield from _numbers(outcomes, closing[0], whole.first + after + 1, whole.last, limit + 1)

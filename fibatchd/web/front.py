@@ -9,6 +9,7 @@ from quart import Request, current_app
 from fibatchd.context import Context, Identify
 from fibatchd.domain.requests import Submitted
 from fibatchd.errors import ApiError
+from fibatchd.web.error_counts import ErrorCounts
 from fibatchd.web.exports import Digests
 from fibatchd.web.failed_keys import FailedKeys
 from fibatchd.web.guards import BodyBudget
@@ -30,6 +31,7 @@ class Front:
         self.ready = ready
         self.identify = identify
         self.digests = Digests()
+        self.error_counts = ErrorCounts()
         self.traffic = Traffic()
         self.throughput = Throughput(context.tally)
         self.failed_keys = FailedKeys(context.config.server.max_failed_keys_per_minute)

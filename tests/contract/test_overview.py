@@ -1,5 +1,6 @@
 """What the account API and the admin API read: lists, requests, progress, usage; and models drained by hand."""
 
+import pytest
 from scenario import cancel, claim, create, daemon, failed, get, owner, report, succeeded, to_retry
 
 from fibatchd.ids import new_id
@@ -88,6 +89,14 @@ async def test_every_request_has_one_outcome(store):
         ErrorCount("cancelled", "batch_cancelled", 5),
         ErrorCount("failed", "invalid_request", 2),
     ]
+
+
+async def test_outcomes_of_which_a_batch_counts_none_are_not_searched_for(store):
+    batch = await create(store, await owner(store), ["m"] * 3)
+    script = requests.page(batch, ["failed", "expired"], after=-1, limit=10, max_answer=1000)
+    with pytest.raises(StopIteration) as answered:
+        next(script)
+    assert answered.value.value == ([], False)
 
 
 async def test_requests_to_run_again_come_in_pieces_of_both_bounds(store):

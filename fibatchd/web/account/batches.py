@@ -10,7 +10,7 @@ from quart import Response
 
 from fibatchd.domain import states
 from fibatchd.domain.batches import Batch
-from fibatchd.store import overview, progress
+from fibatchd.store import overview
 from fibatchd.store.interface import Script
 from fibatchd.store.overview import Filter, Waiting
 from fibatchd.web import paging
@@ -51,11 +51,13 @@ async def detail(batch_id: str) -> dict[str, Any]:
     """Return one of the caller's batches in full. ApiError 404 where there is none."""
     if not is_batch_id(batch_id):
         raise not_found()
-    found = await front().context.store.read(_detail, caller().account.id, batch_id)
+    store = front().context.store
+    found = await store.read(_detail, caller().account.id, batch_id)
     if found is None:
         raise not_found()
-    listed, errors, reruns = found
-    return batch_detail(shown(listed)[0], listed.batches[0], errors, reruns)
+    listed, reruns = found
+    batch = listed.batches[0]
+    return batch_detail(shown(listed)[0], batch, await front().error_counts.of(store, batch), reruns)
 
 
 async def find_batch(batch_id: str) -> Batch:
@@ -106,10 +108,9 @@ def _listed(account_id: str, wanted: Filter, *, after: str | None, limit: int) -
     return (yield from with_lanes(batches, has_more=has_more))
 
 
-def _detail(account_id: str, batch_id: str) -> Script[tuple[Listed, list[progress.ErrorCount], list[str]] | None]:
+def _detail(account_id: str, batch_id: str) -> Script[tuple[Listed, list[str]] | None]:
     batch = yield from overview.find(account_id, batch_id)
     if batch is None:
         return None
     listed = yield from with_lanes([batch])
-    errors = yield from progress.errors(batch)
-    return listed, errors, (yield from overview.reruns_of(batch_id))
+    return listed, (yield from overview.reruns_of(batch_id))

@@ -4,7 +4,7 @@ import pytest
 from api import chat, failure, success
 
 from fibatchd.ids import new_id
-from fibatchd.store import admission, ending
+from fibatchd.store import admission, ending, progress
 from fibatchd.store.interface import Query
 
 LIST = "/v1/account/batches"
@@ -206,3 +206,18 @@ async def test_looking_needs_neither_access_nor_quota_but_batches(api):
     for path in (LIST, f"{LIST}/{batch['id']}", f"{LIST}/{batch['id']}/progress"):
         assert (await api.call("GET", path)).json()["error"]["code"] == "batches_unavailable"
     assert (await api.call("GET", "/v1/usage")).status_code == 200
+
+
+async def test_errors_of_an_ended_batch_are_counted_once(api, monkeypatch):
+    batch, read, counted = await api.create(), api.store.read, []
+    await api.end(*[failure(claimed, "timeout", "late", 504) for claimed in await api.claim(batch["id"])])
+
+    async def watched(script, *args, **kwargs):
+        counted.extend([script] if script is progress.errors else [])
+        return await read(script, *args, **kwargs)
+
+    monkeypatch.setattr(api.store, "read", watched)
+    for _ in range(3):
+        shown = (await api.call("GET", f"/v1/account/batches/{batch['id']}")).json()
+        assert shown["errors"] == [{"outcome": "failed", "code": "timeout", "count": 2}]
+    assert len(counted) == 1
