@@ -52,12 +52,13 @@ export const get = (path, options) => json("GET", path, options);
 export const post = (path, body, options) => json("POST", path, { ...options, body });
 
 /** Send a form or a text with its progress, 0 to 1. Returns the JSON of the answer. */
-export function upload(path, content, { type, onprogress, signal }) {
+export function upload(path, content, { type, headers = {}, onprogress, signal }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", address(path));
     request.setRequestHeader("X-Fibatchd-Console", "1");
     if (type) request.setRequestHeader("Content-Type", type);
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.addEventListener("progress", (event) => event.total && onprogress(event.loaded / event.total));
     request.addEventListener("error", () => reject(new Unreachable("The connection broke while the file was sent.")));
     request.addEventListener("abort", () => reject(new DOMException("cancelled", "AbortError")));
@@ -87,11 +88,6 @@ function refusal(path, status, text, retryAfter) {
 
 function reached(yes) {
   connection.dispatchEvent(new CustomEvent("reachable", { detail: yes }));
-}
-
-/** An idempotency key: a call that the browser repeats by itself makes no second batch. */
-export function newKey() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** A query string of the parameters that have a value. */

@@ -102,3 +102,24 @@ def test_a_file_that_is_none(run, given, message):
 def test_many_problems_are_counted(run):
     found = run("jsonl", LOOK, "x\n" * 250)
     assert (len(found["problems"]), found["more"], found["requests"]) == (100, 150, 250)
+
+
+def test_a_call_keeps_its_key_until_its_answer_is_known(run):
+    script = """
+const once = new module.Once();
+const sent = [];
+const answer = (value) => async (headers) => {
+  sent.push(headers["Idempotency-Key"]);
+  if (value instanceof Error) throw value;
+  return value;
+};
+const status = (number) => Object.assign(new Error(), { status: number });
+for (const value of [new Error("lost"), status(502), status(429), "made", new Error("lost")])
+  await once.send(answer(value)).catch(() => null);
+once.forget();
+await once.send(answer("made"));
+console.log(JSON.stringify(sent));
+"""
+    sent = run("once", script, None)
+    assert all(re.fullmatch("[0-9a-f]{32}", key) for key in sent)
+    assert [sent.index(key) for key in sent] == [0, 0, 0, 3, 4, 5]

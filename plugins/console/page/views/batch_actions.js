@@ -1,9 +1,10 @@
 // What can be done with a batch: cancel, delete, download, run again. Each where its state allows it.
 
-import { address, json, newKey, post } from "../api.js";
+import { address, json, post } from "../api.js";
 import { confirm } from "../dialog.js";
 import { h, present, show } from "../dom.js";
 import { count } from "../format.js";
+import { Once } from "../once.js";
 import { go } from "../router.js";
 import { announce, keepFocus } from "../shell.js";
 import { action } from "../widgets.js";
@@ -14,7 +15,7 @@ const AGAIN = ["failed", "expired", "cancelled"];
 
 export class BatchActions {
   constructor(batch, said, signal) {
-    Object.assign(this, { said, signal });
+    Object.assign(this, { said, signal, again: new Once() });
     this.route = batch.api === "message_batches" ? `v1/messages/batches/${batch.id}` : `v1/batches/${batch.id}`;
     this.place = h("div", { class: "buttons", role: "group", "aria-label": "Actions" });
   }
@@ -59,11 +60,8 @@ export class BatchActions {
     return this.button(text, {}, async () => {
       const question = `${count(amount, "request")} that did not succeed will run again, as a new batch with the same metadata. It costs what it costs the first time.`;
       if (!(await confirm("Run again?", question, text, { danger: false }))) return;
-      const again = await post(
-        `v1/batches/${this.batch.id}/rerun`,
-        { outcomes },
-        { headers: { "Idempotency-Key": newKey() } },
-      );
+      const path = `v1/batches/${this.batch.id}/rerun`;
+      const again = await this.again.send((headers) => post(path, { outcomes }, { headers }));
       announce("A new batch was created");
       go(`batches/${again.id}`);
     });

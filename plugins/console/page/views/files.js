@@ -33,17 +33,20 @@ export function filesView({ main, signal }) {
 
 class FileList {
   constructor(place, said, signal) {
-    Object.assign(this, { place, said, signal });
+    Object.assign(this, { place, said, signal, asked: 0 });
   }
 
+  /** What was asked for last is shown: an answer to what was asked before it would be of another kind. */
   async load(purpose, after = null) {
+    const asked = ++this.asked;
     try {
       const query = new URLSearchParams({ limit: PAGE, ...(purpose && { purpose }), ...(after && { after }) });
       const page = await get(`v1/files?${query}`, { signal: this.signal });
+      if (asked !== this.asked) return;
       if (!after) this.begin(purpose);
       this.add(page, purpose);
     } catch (error) {
-      if (error.name !== "AbortError")
+      if (error.name !== "AbortError" && asked === this.asked)
         show(
           this.place,
           problem(error, () => this.load(purpose)),

@@ -1,9 +1,10 @@
 // A new batch from a JSONL file: drop it or pick it, see what is in it and what is wrong with it, send it with progress.
 
-import { json, newKey, post, Refused, upload } from "../api.js";
+import { json, post, upload } from "../api.js";
 import { h, show, swap } from "../dom.js";
 import { bytes, count, number, percent } from "../format.js";
 import { look } from "../jsonl.js";
+import { Once, refused } from "../once.js";
 import { go, link } from "../router.js";
 import { announce, setTitle } from "../shell.js";
 import { bar, choice, empty, facts, field, outcome } from "../widgets.js";
@@ -36,7 +37,7 @@ export function newBatchView({ main, query, account, signal }) {
 /** What both ways have in common: the endpoint, a description, the button, the outcome. */
 class Form {
   constructor(account, signal) {
-    Object.assign(this, { account, signal });
+    Object.assign(this, { account, signal, once: new Once() });
     this.said = outcome();
     this.endpoint = choice(
       "endpoint",
@@ -61,17 +62,14 @@ class Form {
 
   /** Create the batch from an uploaded file, and go to it. */
   async create(file) {
-    const batch = await post(
-      "v1/batches",
-      {
-        input_file_id: file,
-        endpoint: this.endpoint.value,
-        completion_window: "24h",
-        metadata: this.metadata(),
-      },
-      { signal: this.signal, headers: { "Idempotency-Key": newKey() } },
-    );
-    this.open(batch);
+    const call = {
+      input_file_id: file,
+      endpoint: this.endpoint.value,
+      completion_window: "24h",
+      metadata: this.metadata(),
+    };
+    const { signal } = this;
+    this.open(await this.once.send((headers) => post("v1/batches", call, { signal, headers })));
   }
 
   open(batch) {
@@ -85,7 +83,7 @@ class UploadedForm extends Form {
     super(account, signal);
     this.place = h(
       "form",
-      { class: "panel stack", onsubmit: (event) => this.submit(event, file) },
+      { class: "panel stack", onsubmit: (event) => this.submit(event, file), oninput: () => this.once.forget() },
       h("p", {}, "From the uploaded file ", h("span", { class: "mono" }, file), "."),
       this.fields,
       this.said.place,
@@ -132,7 +130,7 @@ class FileForm extends Form {
     );
     this.place = h(
       "form",
-      { class: "stack", onsubmit: (event) => this.submit(event) },
+      { class: "stack", onsubmit: (event) => this.submit(event), oninput: () => this.once.forget() },
       this.drop,
       this.said.place,
       this.rest,
@@ -182,7 +180,8 @@ class FileForm extends Form {
     this.looking?.abort();
     this.looking = new AbortController();
     this.signal.addEventListener("abort", () => this.looking.abort(), { once: true });
-    Object.assign(this, { file });
+    Object.assign(this, { file, uploaded: null });
+    this.once.forget();
     this.said.clear();
     this.rest.hidden = false;
     this.example.open = false;
@@ -195,7 +194,10 @@ class FileForm extends Form {
 
   tell(found) {
     const url = [...found.urls.keys()].find((path) => ENDPOINTS.includes(path));
-    if (url && found.done) this.endpoint.value = url;
+    if (url && found.done && url !== this.endpoint.value) {
+      this.endpoint.value = url;
+      this.once.forget();
+    }
     this.found = swap(this.found, inFile(this.file, found));
     if (found.done)
       announce(
@@ -223,21 +225,26 @@ class FileForm extends Form {
   }
 
   async sendFile() {
+    this.uploaded ??= await this.uploadFile();
+    this.stop.hidden = true;
+    const { id } = this.uploaded;
+    try {
+      await this.create(id);
+    } catch (error) {
+      // It would count against the storage, for nothing; but where no answer came, a batch may be there that reads it.
+      if (refused(error)) {
+        this.uploaded = null;
+        await json("DELETE", `v1/files/${id}`).catch(() => null);
+      }
+      throw error;
+    }
+  }
+
+  uploadFile() {
     const form = new FormData();
     form.append("purpose", "batch");
     form.append("file", this.file);
-    const file = await upload("v1/files", form, {
-      onprogress: (share) => this.progress(share),
-      signal: this.upload.signal,
-    });
-    this.stop.hidden = true;
-    try {
-      await this.create(file.id);
-    } catch (error) {
-      // It would count against the storage, for nothing; but where no answer came, a batch may be there that reads it.
-      if (error instanceof Refused && error.status < 500) await json("DELETE", `v1/files/${file.id}`).catch(() => null);
-      throw error;
-    }
+    return upload("v1/files", form, { onprogress: (share) => this.progress(share), signal: this.upload.signal });
   }
 
   /** The lines as they are become the elements of `requests`. */
@@ -245,13 +252,12 @@ class FileForm extends Form {
     const lines = (await wholeText(this.file)).split("\n").filter((line) => line.trim());
     const metadata = this.metadata();
     const body = `{"requests":[${lines.join(",")}]${metadata ? `,"metadata":${JSON.stringify(metadata)}` : ""}}`;
-    this.open(
-      await upload("v1/batches", body, {
-        type: "application/json",
-        onprogress: (share) => this.progress(share),
-        signal: this.upload.signal,
-      }),
-    );
+    const how = {
+      type: "application/json",
+      onprogress: (share) => this.progress(share),
+      signal: this.upload.signal,
+    };
+    this.open(await this.once.send((headers) => upload("v1/batches", body, { ...how, headers })));
   }
 
   progress(share) {
