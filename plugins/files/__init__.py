@@ -66,7 +66,6 @@ def fibatchd_openapi() -> Mapping[str, Any]:
     return read_fragment(__name__)
 
 
-
 @hookimpl
 def fibatchd_services(context: Context) -> Iterable[Service]:
     """Return what checks input files, writes result files, and removes old ones. The last goes first: it begins with what

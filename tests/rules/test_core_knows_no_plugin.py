@@ -20,8 +20,12 @@ TELLTALE = (
 # plugins are.
 ALLOWED = {
     "input_file_id": {
-        "domain/batches.py", "store/batches.py", "store/admission.py", "store/overview.py",
-        "web/render.py", "web/account/render.py",
+        "domain/batches.py",
+        "store/batches.py",
+        "store/admission.py",
+        "store/overview.py",
+        "web/render.py",
+        "web/account/render.py",
     },
     "console": {"config/settings.py", "log.py"},
     "responses": {"web/openapi/completing.py"},
