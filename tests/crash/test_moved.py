@@ -33,7 +33,7 @@ def test_a_store_is_moved_in_mid_run_and_two_daemons_go_on(tmp_path, processes, 
     one.signal(signal.SIGKILL)
     one.wait()
     moved = one.run("migrate-store", "--from", "sqlite:fibatchd.db", "--to", empty_postgres)
-    rows = {line.split()[0]: int(line.split()[1]) for line in moved.splitlines()}
+    rows = {line.split()[0]: int(line.split()[1]) for line in moved.splitlines()[1:]}
     assert (rows["batches"], rows["requests"], rows["request_bodies"]) == (2, 1100, 1100)
     for index, name in enumerate(("one", "two")):
         (tmp_path / name).mkdir(exist_ok=True)

@@ -32,6 +32,7 @@ webhooks = true
 [webhooks]
 allow_private_addresses = true
 retry_base_s = 1
+retry_cap_s = 2
 event_retention_s = 10
 [batches]
 retention_s = 10
