@@ -109,7 +109,7 @@ def check_description(plugins: Plugins, name: str, context: Context) -> None:
     assert not clashes, f"fibatchd_openapi: {clashes[0]}"
     app = create_app(context, plugins, ready=lambda: True)
     described = {operation for operation, _ in operations(whole)}
-    mine = Quart(name, static_folder=None)
+    mine = Quart(__name__, static_folder=None)
     for blueprint in _of(plugins, name, "fibatchd_routes", [], context):
         mine.register_blueprint(blueprint)
     for operation in served(mine.url_map):

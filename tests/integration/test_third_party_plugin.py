@@ -50,6 +50,14 @@ async def test_it_keeps_what_a_daemon_relies_on(plugin):
     await check_plugin(plugin, "rerank")
 
 
+async def test_folders_named_as_the_plugin_do_not_matter(plugin, tmp_path, monkeypatch):
+    # Python takes them for one package, in two places.
+    for place in ("a", "b"):
+        (tmp_path / place / "rerank").mkdir(parents=True)
+        monkeypatch.syspath_prepend(tmp_path / place)
+    await check_plugin(plugin, "rerank")
+
+
 async def test_a_table_that_could_not_be_moved_is_told():
     @hookimpl
     def fibatchd_migrations():
