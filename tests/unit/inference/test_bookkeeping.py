@@ -56,6 +56,8 @@ def store():
 
 @pytest.fixture
 async def keeper(store, nursery, autojump_clock):
+    # pytest-trio uses a clock that the test itself asks for; what only a fixture asks for is not used, and time is real.
+    assert trio.lowlevel.current_clock() is autojump_clock, "the test must ask for autojump_clock, too"
     made = Bookkeeper(store)
     await nursery.start(made.run)
     return made
@@ -65,7 +67,7 @@ async def settled():
     await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_sums(store, keeper):
+async def test_sums(store, keeper, autojump_clock):
     for attempt in (GOOD, GOOD, LOST, UNSENT):
         keeper.record("ada", "glm", attempt)
     keeper.record("ada", "qwen", GOOD)
@@ -85,7 +87,7 @@ async def test_sums(store, keeper):
     assert store.calls == 1
 
 
-async def test_what_comes_during_a_write_is_the_next_one(store, keeper):
+async def test_what_comes_during_a_write_is_the_next_one(store, keeper, autojump_clock):
     store.gate = trio.Event()
     keeper.record("ada", "glm", GOOD)
     await settled()
@@ -97,7 +99,7 @@ async def test_what_comes_during_a_write_is_the_next_one(store, keeper):
     assert (store.calls, store.total("cost"), keeper.pending("ada")) == (2, 28, 0)
 
 
-async def test_a_store_that_is_away(store, keeper):
+async def test_a_store_that_is_away(store, keeper, autojump_clock):
     store.away = True
     keeper.record("ada", "glm", GOOD)
     await trio.sleep(10)
@@ -110,7 +112,7 @@ async def test_a_store_that_is_away(store, keeper):
     assert (store.total("cost"), store.total("attempts"), keeper.pending("ada")) == (14, 3, 0)
 
 
-async def test_a_store_that_takes_long_to_say_that_it_is_away(store, keeper):
+async def test_a_store_that_takes_long_to_say_that_it_is_away(store, keeper, autojump_clock):
     # As a database does whose machine is gone: each connection is tried for longer than the end would wait.
     store.gate = trio.Event()
     keeper.record("ada", "glm", GOOD)
@@ -122,14 +124,14 @@ async def test_a_store_that_takes_long_to_say_that_it_is_away(store, keeper):
 
 
 @pytest.mark.parametrize("stored", [True, False])
-async def test_a_write_without_an_answer_is_booked_once(store, keeper, stored):
+async def test_a_write_without_an_answer_is_booked_once(store, keeper, autojump_clock, stored):
     store.uncertain = stored
     keeper.record("ada", "glm", GOOD)
     await trio.sleep(2)
     assert (store.total("cost"), store.total("attempts"), keeper.pending("ada")) == (7, 1, 0)
 
 
-async def test_nothing_is_written_again_before_the_store_can_tell(store, keeper):
+async def test_nothing_is_written_again_before_the_store_can_tell(store, keeper, autojump_clock):
     store.gate = trio.Event()
     keeper.record("ada", "glm", GOOD)
     await settled()
@@ -176,7 +178,7 @@ async def test_the_end_does_not_wait_for_ever(store, autojump_clock):
     assert trio.current_time() - began <= FLUSH_S + 0.1
 
 
-async def test_what_the_store_never_takes_costs_nobody_else_their_books(store, keeper):
+async def test_what_the_store_never_takes_costs_nobody_else_their_books(store, keeper, autojump_clock):
     store.refused = "bob"
     for account in ("ada", "bob", "eve"):
         keeper.record(account, "glm", GOOD)
