@@ -8,14 +8,19 @@ from fibatchd.inference.endpoint import BrokenReply
 LONGEST_EVENT = 4 * 2**20
 """Bytes of one event, at most: it is held until its end has come, and edited on the loop."""
 
-# Blank lines that follow go with the event, so that a server which sends nothing else costs no more than its bytes. A CR
-# before LF is no end of a line by itself: else the end of each line would be taken for two.
-_END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}+")
+# Where a line ends and the next is blank. A CR before LF is no end of a line by itself: else the end of each line would be
+# taken for two. A CR that is the last byte so far may be the first half of CRLF: what follows must have come.
+_END = re.compile(rb"(?:\r\n|\r(?!\n)|\n)(?:\r\n|\r(?=[^\n])|\n)")
+_BLANK = re.compile(rb"[\r\n]++")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class EventSplitter:
-    """Takes a stream in pieces and gives whole events, each with the blank lines behind it."""
+    """Takes a stream in pieces and gives whole events, each with the blank line behind it, wherever the pieces were cut.
+
+    Further blank lines are given as they come, apart from events: a server which sends nothing else costs no more than
+    its bytes, and none is lost or kept with an event that an editor drops.
+    """
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -26,12 +31,17 @@ class EventSplitter:
         """Give the events that are complete with this chunk. BrokenReply: one is longer than any may be."""
         self._held += chunk
         start = 0
-        while (match := _END.search(self._held, max(start, self._searched - 3))) is not None:
+        while True:
+            if (blank := _BLANK.match(self._held, start)) is not None:
+                yield self._event(start, blank.end())
+                start = blank.end()
+            if (match := _END.search(self._held, max(start, self._searched - 3))) is None:
+                break
+            _check_length(match.end() - start)
             yield self._event(start, match.end())
-            start = self._searched = match.end()
+            start = match.end()
         del self._held[:start]
-        if len(self._held) > LONGEST_EVENT:
-            raise BrokenReply(f"an event of the stream has more than {LONGEST_EVENT} bytes")
+        _check_length(len(self._held))
         self._searched = len(self._held)
 
     def close(self) -> Iterator[bytes]:
@@ -57,3 +67,8 @@ class EventSplitter:
     def name(event: bytes) -> bytes | None:
         """Return the value of an event's `event` field, None where it has none."""
         return next((line[6:].removeprefix(b" ") for line in event.splitlines() if line.startswith(b"event:")), None)
+
+
+def _check_length(length: int) -> None:
+    if length > LONGEST_EVENT:
+        raise BrokenReply(f"an event of the stream has more than {LONGEST_EVENT} bytes")

@@ -100,7 +100,7 @@ class ChatToMessages(StreamEditor):
         if self._done:
             return
         if data is None:
-            if self._started:
+            if self._started and found.strip(b"\r\n"):  # blank lines come in pieces that are cut anywhere, and are many
                 yield event("ping")  # what a comment is there: a sign of life
             return
         if data.strip() == b"[DONE]":

@@ -4,7 +4,7 @@ import itertools
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fibatchd.config import CHAT_COMPLETIONS, Model, Price, Upstream
@@ -108,6 +108,7 @@ def test_a_client_that_asked_gets_the_usage_chunk():
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12))
+@example([STREAM.index(b"\r\n\r\n") + 3])
 def test_cutting_the_stream_anywhere_changes_nothing(cuts):
     ends = [0, *sorted(cuts), len(STREAM)]
     chunks = [STREAM[a:b] for a, b in itertools.pairwise(ends)]

@@ -178,6 +178,13 @@ def test_signs_of_life_become_pings():
     assert [event["type"] for event in found].count("ping") == 2
 
 
+@pytest.mark.parametrize("size", [None, 1, 2, 3])
+def test_blank_lines_are_no_signs_of_life(size):
+    stream = sse(chunk({"content": "x"}), done=False) + b": still\n\n" + sse(chunk({}, "stop"))
+    blank = stream.replace(b"\n\n", b"\r\n" * 9)
+    assert translated(blank, size=size)[0][1:] == translated(stream)[0][1:]
+
+
 def test_lone_surrogates_of_a_stream_stay():
     found, _ = translated(sse(chunk({"content": "\ud800"}), chunk({}, "stop")))
     assert blocks_of(found) == ["\ud800"]
