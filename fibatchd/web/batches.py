@@ -16,6 +16,7 @@ from fibatchd.store import batches as scripts
 from fibatchd.web import idempotency, paging
 from fibatchd.web.access import require_batches, require_for_creation
 from fibatchd.web.auth import caller
+from fibatchd.web.fields import refused
 from fibatchd.web.front import front
 from fibatchd.web.metadata import read_metadata
 from fibatchd.web.render import batch_object, encode, list_object
@@ -67,7 +68,7 @@ def read_members(body: bytes, known: frozenset[str]) -> tuple[dict[str, msgspec.
     try:
         found = rawjson.read_known(body, known)
     except UnknownMember as unknown:
-        raise _unknown(unknown.name) from None
+        raise refused(unknown_field(unknown.name)) from None
     members = {name: raw for name, raw in found.items() if len(raw) != len(b"null") or bytes(raw) != b"null"}
     for name, raw in members.items():
         if name != REQUESTS:
@@ -88,7 +89,7 @@ def form_of(members: Mapping[str, msgspec.Raw], forms: Sequence[BatchInput]) -> 
     form = called_for[0]
     unknown = next((name for name in members if name not in form.allowed), None)
     if unknown is not None:
-        raise _unknown(unknown)
+        raise refused(unknown_field(unknown))
     return form
 
 
@@ -97,11 +98,6 @@ def _check(name: str, raw: msgspec.Raw) -> None:
         rawjson.check_value(raw)
     except InvalidJson as error:
         raise InvalidJson(f"{name}: {error}") from None
-
-
-def _unknown(name: str) -> ApiError:
-    problem = unknown_field(name)
-    return ApiError(400, problem.message, code=problem.code, param=problem.param)
 
 
 async def list_batches() -> Response:

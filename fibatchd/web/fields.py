@@ -8,8 +8,15 @@ from quart import request
 
 from fibatchd import rawjson
 from fibatchd.errors import ApiError
+from fibatchd.inference.endpoint import Problem
+from fibatchd.inference.items import repeated_field, unknown_field
 
 LONGEST_QUERY = 200
+
+
+def refused(problem: Problem) -> ApiError:
+    """Return the answer to a body of which this is wrong."""
+    return ApiError(400, problem.message, code=problem.code, param=problem.param)
 
 
 def read_fields(body: bytes, known: frozenset[str]) -> dict[str, msgspec.Raw]:
@@ -17,11 +24,10 @@ def read_fields(body: bytes, known: frozenset[str]) -> dict[str, msgspec.Raw]:
     InvalidJson."""
     members = rawjson.read_object(body)
     if (twice := rawjson.duplicate_member(body, members)) is not None:
-        raise ApiError(400, f"{rawjson.shown(twice)}: occurs twice", code="invalid_value", param=twice)
+        raise refused(repeated_field(twice))
     for name in members:
         if name not in known:
-            shown = rawjson.shown(name)
-            raise ApiError(400, f"{shown}: unknown field", code="unknown_parameter", param=shown)
+            raise refused(unknown_field(name))
     return {name: raw for name, raw in members.items() if bytes(raw) != b"null"}
 
 

@@ -115,6 +115,13 @@ async def test_what_is_wrong_is_refused_by_name(api, admin):
     assert len((await admin("GET", "accounts"))["data"]) == 2
 
 
+async def test_a_name_that_is_no_text_is_shown_as_one_that_is(api, admin):
+    body = rb'{"\ud800": 1, "\ud800": 2}'
+    answer = await api.call("POST", f"{ADMIN}/accounts", content=body, by=admin.root)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_value", r"\ud800")
+
+
 async def test_nobody_shuts_out_the_account_that_makes_the_call(admin):
     mine = f"accounts/{admin.root.account.id}"
     for method, path, body in (
