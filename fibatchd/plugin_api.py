@@ -29,6 +29,7 @@ from fibatchd.inference.sse import EventSplitter
 from fibatchd.inference.target import Target
 from fibatchd.metrics import Distribution, Metric, distributions
 from fibatchd.scheduler.jobs import JobRunner
+from fibatchd.scheduler.sweeping import keep_sweeping
 from fibatchd.store import accounts, admission, batches, ending, jobs, results
 from fibatchd.store.ending import Policy
 from fibatchd.store.fence import pass_fence
@@ -61,9 +62,9 @@ __all__ = [
     "StoreConflict", "StoreError", "StoreUnavailable", "StreamEditor", "Submitted", "Target", "UnknownMember", "Upstream",
     "Usage", "accounts", "admission", "base_url", "batch_object", "batches", "caller", "caller_by", "caller_of_key",
     "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object", "fixed_answer", "from_package",
-    "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "is_null", "is_string", "jobs", "list_object",
-    "load_schema",
-    "method_problem", "new_id", "one", "output_line", "paging", "pass_fence", "pieces", "public", "rawjson", "read_body",
-    "read_fragment", "read_piece", "read_pieces", "read_usage", "request_id", "require_access", "require_batches",
-    "require_for_creation", "require_quota", "require_room", "results", "retry_after", "states", "store_batch", "url_of",
+    "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "is_null", "is_string", "jobs", "keep_sweeping",
+    "list_object", "load_schema", "method_problem", "new_id", "one", "output_line", "paging", "pass_fence", "pieces",
+    "public", "rawjson", "read_body", "read_fragment", "read_piece", "read_pieces", "read_usage", "request_id",
+    "require_access", "require_batches", "require_for_creation", "require_quota", "require_room", "results", "retry_after",
+    "states", "store_batch", "url_of",
 ]  # fmt: skip

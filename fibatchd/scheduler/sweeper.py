@@ -12,6 +12,7 @@ from fibatchd.errors import StoreUnavailable
 from fibatchd.scheduler.attempt import MODEL_GONE
 from fibatchd.scheduler.hooks import end_anyway
 from fibatchd.scheduler.jobs import RETRY_CAP_S
+from fibatchd.scheduler.sweeping import keep_sweeping
 from fibatchd.store import admission, ending, leases, sweeps
 from fibatchd.store.jobs import Job, done
 
@@ -31,6 +32,7 @@ class Sweeper:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._begun = False
+        self._seldom_at = 0.0
         self._skipped: dict[str, float] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -38,20 +40,19 @@ class Sweeper:
         if not self._context.store.shared and not self._begun:
             await self._abandon_staging(all_of_them=True)
         self._begun = True  # from now on what is staged is this process's own, also where this part is started again
+        self._seldom_at = trio.current_time()
         task_status.started()
-        seldom_at = trio.current_time()
-        while True:
-            steps: list[Callable[[], Awaitable[None]]] = [self._expire, self._fail_owners, self._delete]
-            if trio.current_time() >= seldom_at:
-                seldom_at = trio.current_time() + SELDOM_S
-                steps += [self._forget_keys, self._abandon_staging, self._bring_forward]
-            for step in steps:
-                try:
-                    await step()
-                except StoreUnavailable as error:
-                    log.warning("housekeeping waits for the store", error=str(error))
-                    break
-            await trio.sleep(SWEEP_S)
+        await keep_sweeping(
+            self._sweep, SWEEP_S, lambda error: log.warning("housekeeping waits for the store", error=str(error))
+        )
+
+    async def _sweep(self) -> None:
+        steps: list[Callable[[], Awaitable[None]]] = [self._expire, self._fail_owners, self._delete]
+        if trio.current_time() >= self._seldom_at:
+            self._seldom_at = trio.current_time() + SELDOM_S
+            steps += [self._forget_keys, self._abandon_staging, self._bring_forward]
+        for step in steps:
+            await step()
 
     async def _expire(self) -> None:
         for batch_id in self._not_skipped(await self._context.store.read(sweeps.due_to_expire, BATCHES_AT_ONCE)):

@@ -3,7 +3,7 @@
 import structlog
 import trio
 
-from fibatchd.plugin_api import Context, StoreUnavailable
+from fibatchd.plugin_api import Context, keep_sweeping
 
 from . import sessions
 from .settings import Settings
@@ -24,9 +24,12 @@ class Housekeeping:
     async def run(self, *, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
         """Sweep every few seconds: a session whose account was suspended is over also when the account is resumed."""
         task_status.started()
-        while True:
-            try:
-                await self._context.store.write(sessions.sweep, Settings.of(self._context.config).session_idle_s)
-            except StoreUnavailable as error:
-                log.warning("sessions are not swept: the store cannot be used", error=str(error))
-            await trio.sleep(SWEEP_S)
+        await keep_sweeping(
+            self.sweep,
+            SWEEP_S,
+            lambda error: log.warning("sessions are not swept: the store cannot be used", error=str(error)),
+        )
+
+    async def sweep(self) -> None:
+        """Do all there is to do now. Raises StoreUnavailable."""
+        await self._context.store.write(sessions.sweep, Settings.of(self._context.config).session_idle_s)

@@ -4,7 +4,7 @@ step may be repeated, on any daemon, at any time."""
 import structlog
 import trio
 
-from fibatchd.plugin_api import NOW, Context, Query, Script, StoreUnavailable
+from fibatchd.plugin_api import NOW, Context, Query, Script, keep_sweeping
 
 SWEEP_S = 5.0
 ABANDONED_S = 1800.0
@@ -32,12 +32,11 @@ class Housekeeping:
             await store.write(abandon_staged, 0)
         self._begun = True  # from now on what is staged is this process's own, also where this part is started again
         task_status.started()
-        while True:
-            try:
-                await self.sweep()
-            except StoreUnavailable as error:
-                log.warning("files are not swept: the store cannot be used", error=str(error))
-            await trio.sleep(SWEEP_S)
+        await keep_sweeping(
+            self.sweep,
+            SWEEP_S,
+            lambda error: log.warning("files are not swept: the store cannot be used", error=str(error)),
+        )
 
     async def sweep(self) -> None:
         """Do all there is to do now. Raises StoreUnavailable."""

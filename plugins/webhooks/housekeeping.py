@@ -3,7 +3,7 @@
 import structlog
 import trio
 
-from fibatchd.plugin_api import Context, StoreUnavailable
+from fibatchd.plugin_api import Context, keep_sweeping
 
 from . import outbox
 from .settings import Settings
@@ -25,12 +25,11 @@ class Housekeeping:
     async def run(self, *, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
         """Sweep every few seconds: what a deleted account left does not stay for long."""
         task_status.started()
-        while True:
-            try:
-                await self.sweep()
-            except StoreUnavailable as error:
-                log.warning("webhook events are not swept: the store cannot be used", error=str(error))
-            await trio.sleep(SWEEP_S)
+        await keep_sweeping(
+            self.sweep,
+            SWEEP_S,
+            lambda error: log.warning("webhook events are not swept: the store cannot be used", error=str(error)),
+        )
 
     async def sweep(self) -> None:
         """Do all there is to do now. Raises StoreUnavailable."""
