@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from fibatchd.domain.batches import Batch
 from fibatchd.store.interface import Query, Script
-from fibatchd.store.requests import closing_of
-from fibatchd.store.results import NEVER_RAN, Range
+from fibatchd.store.results import NEVER_RAN, Range, closing_of
 
 _ERRORS = """
 SELECT status, error_code, COUNT(*) FROM requests

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import Result, Submitted
 from fibatchd.store.interface import Query, Row, Rows, Script, one
-from fibatchd.store.results import Range, result_from
+from fibatchd.store.results import Range, closing_of, result_from
 
 OUTCOMES = ("queued", "running", "completed", "failed", "cancelled", "expired")
 """How a request stands, as a Result tells it; a batch counts its requests under the same names."""
@@ -38,12 +38,6 @@ class Entry:
     attempts: int
     started_at: float | None
     ended_at: float | None
-
-
-def closing_of(batch: Batch) -> Script[tuple[str | None, str | None]]:
-    """Return what a batch's queued requests read as, and why, at the moment; (None, None) while it is open."""
-    row = one((yield Query("SELECT closed_as, error_message FROM batches WHERE id = ?", (batch.id,))))
-    return (row[0], row[1]) if row else (None, None)
 
 
 def page(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import Failure, Result
-from fibatchd.store.interface import Query, Row, Script
+from fibatchd.store.interface import Query, Row, Script, one
 
 # Each table's own range is spelled out: a planner that has no statistics yet would read the others whole.
 _RESULT = """
@@ -57,10 +57,15 @@ def piece(batch: Batch, first: int, last: int, *, max_rows: int, max_bytes: int)
             if number > first and total + size > max_bytes:
                 break
             end, total = number, total + size
-    closed = yield Query("SELECT closed_as, error_message FROM batches WHERE id = ?", (batch.id,))
-    closed_as, why = closed[0] if closed else (None, None)
+    closing = yield from closing_of(batch)
     rows = yield Query(_RESULT, (first, end) * 3)
-    return [result_from(row, closed_as, why) for row in rows]
+    return [result_from(row, *closing) for row in rows]
+
+
+def closing_of(batch: Batch) -> Script[tuple[str | None, str | None]]:
+    """Return what a batch's queued requests read as, and why, at the moment; (None, None) while it is open."""
+    row = one((yield Query("SELECT closed_as, error_message FROM batches WHERE id = ?", (batch.id,))))
+    return (row[0], row[1]) if row else (None, None)
 
 
 def result_from(row: Row, closed_as: str | None, why: str | None) -> Result:
