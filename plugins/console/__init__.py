@@ -44,7 +44,7 @@ def fibatchd_routes() -> Iterable[Blueprint]:
 
 @hookimpl
 def fibatchd_openapi() -> Mapping[str, Any]:
-    """Return the description of its routes, the page aside."""
+    """Return the description of its routes."""
     return read_fragment(__name__)
 
 

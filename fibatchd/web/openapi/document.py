@@ -16,6 +16,8 @@ from .joining import Clash, Operation, join, operations
 
 CORE = ("openapi.yaml", "batches.yaml", "interactive.yaml", "account.yaml", "admin.yaml")
 SCHEMA_FILE = ".schema.json"
+INTERNAL = "x-internal"
+"""Marks an operation that is served and is nothing for clients of the API."""
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +36,7 @@ def document(plugins: Plugins) -> dict[str, Any]:
             whole = with_fragment(whole, fragment, core, always)
         except Clash as error:
             log.error("plugin left out of the API's description", plugin=plugin, reason=str(error))
+    _leave_out_internal(whole)
     complete(whole, always)
     _embed_schemas(whole["components"]["schemas"])
     whole["components"] = whole.pop("components")  # what a reader looks up stands behind what is read
@@ -65,6 +68,14 @@ def read_fragment(package: str, name: str = "openapi.yaml") -> dict[str, Any]:
     text = (resources.files(package) / name).read_text(encoding="utf-8")
     found: dict[str, Any] = yaml.load(text, Loader=_Loader)
     return found
+
+
+def _leave_out_internal(whole: dict[str, Any]) -> None:
+    paths = whole["paths"]
+    for method, path in [operation for operation, described in operations(whole) if described.get(INTERNAL)]:
+        del paths[path][method.lower()]
+        if not paths[path]:
+            del paths[path]
 
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

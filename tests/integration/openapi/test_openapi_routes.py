@@ -13,8 +13,9 @@ from fibatchd.testing import plugin_context
 from fibatchd.upstream.fleet import Fleet
 from fibatchd.web.app import create_app
 from fibatchd.web.openapi import document, operations, served
+from fibatchd.web.openapi.document import INTERNAL, fragments
 
-# Served and not described, and why.
+# Served, and marked in their fragments as nothing for clients; and why.
 UNDESCRIBED = {
     ("GET", "/console"): "the page, for browsers",
     ("GET", "/console/{version}/{path}"): "its files",
@@ -32,6 +33,11 @@ def only(names):
     return Plugins(manager)
 
 
+def internal(plugins):
+    given = [operations(fragment) for _, fragment in fragments(plugins)]
+    return {operation for found in given for operation, said in found if said.get(INTERNAL)}
+
+
 @pytest.mark.parametrize("on", [False, True], ids=["off", "on"])
 @pytest.mark.parametrize("names", [[], ALL, *([name] for name in ALL)], ids=lambda names: "+".join(names) or "core")
 async def test_described_is_what_is_served(tmp_path, names, on):
@@ -42,7 +48,7 @@ async def test_described_is_what_is_served(tmp_path, names, on):
     )
     async with open_store("sqlite:x.db", tmp_path, migrations=plugins.migrations(), exclusive=True) as store:
         app = create_app(compose(settings, store, Fleet(), plugins), plugins, ready=lambda: True)
-        is_served = served(app.url_map) - UNDESCRIBED.keys()
+        is_served = served(app.url_map) - internal(plugins)
         described = {operation for operation, _ in operations(document(plugins))}
         assert sorted(is_served - described) == []
         assert sorted(described - is_served) == []
@@ -50,4 +56,5 @@ async def test_described_is_what_is_served(tmp_path, names, on):
 
 async def test_what_is_left_out_is_served():
     async with plugin_context(None, ALL[0]) as (plugins, context):
+        assert internal(plugins) == UNDESCRIBED.keys()
         assert UNDESCRIBED.keys() <= served(create_app(context, plugins, ready=lambda: True).url_map)

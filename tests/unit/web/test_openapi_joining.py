@@ -107,6 +107,12 @@ class TestDocument:
         assert answers["401"] == {"$ref": "#/components/responses/Unauthorized"}
         assert set(answers["200"]["headers"]) == {"x-request-id", "request-id"}
 
+    def test_what_is_nothing_for_clients_is_left_out(self):
+        page, call = {"x-internal": True, "summary": "A page."}, {"x-internal": False}
+        whole = document(plugins_of(some={"paths": {"/page": {"get": page}, "/both": {"get": page, "post": call}}}))
+        assert "/page" not in whole["paths"]
+        assert whole["paths"]["/both"].keys() == {"post"}
+
     def test_what_clashes_is_left_out_and_told(self):
         good = {"paths": {"/v1/good": {"get": {}}}}
         with structlog.testing.capture_logs() as lines:
