@@ -20,6 +20,16 @@ HERE = Path(__file__).parent
 START_S = 120
 """Far more than a start or an end takes, for a machine that is busy; one that ends while it starts is noticed at once."""
 
+ALL_BUT_CONSOLE = """
+[extensions]
+files = true
+message_batches = true
+embeddings = true
+responses = true
+webhooks = true
+"""
+ALL_EXTENSIONS = ALL_BUT_CONSOLE + "console = true\n"
+
 
 class Process:
     """A child process that a test talks to and may signal."""

@@ -11,28 +11,24 @@ from pathlib import Path
 import anthropic
 import openai
 import pytest
-from daemons import chat, finished, results
+from daemons import ALL_EXTENSIONS, chat, finished, results
 from shipped import ShippedDaemon
 
 EXAMPLE = Path(__file__).parents[1] / "example_plugin" / "rerank.py"
-CONFIG = """
+CONFIG = (
+    """
 {server}
 [storage]
 min_free_bytes = 0
 {storage}
-[extensions]
-files = true
-message_batches = true
-embeddings = true
-responses = true
-webhooks = true
-console = true
-{extensions}
 [[models]]
 id = "m"
 endpoints = ["/v1/chat/completions", "/v1/messages"{endpoints}]
 upstreams = [{{ url = "{upstream}/v1", endpoints = ["/v1/chat/completions"{endpoints}] }}]
 """
+    + ALL_EXTENSIONS
+    + "{extensions}\n"
+)
 
 
 def config(upstream, **more):

@@ -8,20 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from daemons import DaemonProcess, ModelServerProcess, Process, chat, closing_all
+from daemons import ALL_EXTENSIONS, DaemonProcess, ModelServerProcess, Process, chat, closing_all
 from hook_receiver import HookReceiver, hook_receiver
 
-CONFIG = """
+CONFIG = (
+    """
 trusted_proxies = ["127.0.0.1"]
 [storage]
 min_free_bytes = 0
-[extensions]
-files = true
-message_batches = true
-embeddings = true
-responses = true
-webhooks = true
-console = true
 [batches]
 create_tiers = ["internal", "admin", "pro"]
 max_unfinished_batches = 1000
@@ -56,6 +50,8 @@ id = "phi-5-mini"
 concurrency = 4
 upstreams = [{{ url = "{model}/v1" }}]
 """
+    + ALL_EXTENSIONS
+)
 GLM, QWEN, PHI = "glm-5.3-flash", "qwen3.6-35b", "phi-5-mini"
 RULES = [
     {"match": "please hold", "action": {"hold": True}},

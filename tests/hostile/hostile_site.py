@@ -7,22 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
-from daemons import DaemonProcess, Process, free_port
+from daemons import ALL_BUT_CONSOLE, DaemonProcess, Process, free_port
 from scripted_model import ScriptedModel
 from vitals import Vitals
 
-CONFIG = """
+CONFIG = (
+    """
 header_timeout_s = 2
 [metrics]
 listen = "127.0.0.1:{metrics}"
 [storage]
 min_free_bytes = 0
-[extensions]
-files = true
-message_batches = true
-embeddings = true
-responses = true
-webhooks = true
 [batches]
 max_unfinished_batches = 100000
 max_unfinished_requests = 100000000
@@ -38,6 +33,8 @@ id = "parked"
 endpoints = ["/v1/chat/completions", "/v1/messages"]
 upstreams = [{{ url = "{url}/v1", endpoints = ["/v1/chat/completions"], requests_per_minute = 1 }}]
 """
+    + ALL_BUT_CONSOLE
+)
 """One request of a batch for the model `parked` starts in a minute: next to nothing runs while something is measured."""
 
 LAG = re.compile(r'fibatchd_event_loop_lag_seconds_bucket\{le="([^"]+)"\} (\S+)')

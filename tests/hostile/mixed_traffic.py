@@ -15,20 +15,15 @@ from typing import Any
 
 import httpx2
 import trio
-from daemons import chat
+from daemons import ALL_BUT_CONSOLE, chat
 
 FINAL = {"completed", "failed", "expired", "cancelled", "ended"}
 POLL_S = 0.05
 
-CONFIG = """
+CONFIG = (
+    """
 [storage]
 min_free_bytes = 0
-[extensions]
-files = true
-message_batches = true
-embeddings = true
-responses = true
-webhooks = true
 [webhooks]
 allow_private_addresses = true
 retry_base_s = 1
@@ -52,6 +47,8 @@ id = "far"
 concurrency = 64
 upstreams = [{{ url = "{url}/v1" }}]
 """
+    + ALL_BUT_CONSOLE
+)
 
 
 class Client:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 from blocks import PAGES, ROOT, blocks_of
-from daemons import DaemonProcess, closing_all, free_port
+from daemons import ALL_EXTENSIONS, DaemonProcess, closing_all, free_port
 from endpoint_models import model_server
 from reader import Reader, hurry
 from standardwebhooks import Webhook, WebhookVerificationError
@@ -25,17 +25,11 @@ ALL = [block for page in PAGES for block in blocks_of(page)]
 OWN_SERVER = ("docs/quick-start.md", "README.md")
 """Pages whose reader starts a server."""
 
-CONFIG = """
+CONFIG = (
+    """
 plugin_dir = "{plugins}"
 [storage]
 min_free_bytes = 0
-[extensions]
-files = true
-message_batches = true
-embeddings = true
-responses = true
-webhooks = true
-console = true
 [[models]]
 id = "my-model"
 endpoints = ["/v1/chat/completions", "/v1/messages", "/v1/responses"]
@@ -46,6 +40,8 @@ id = "my-embedder"
 endpoints = ["/v1/embeddings"]
 upstreams = [{{ url = "{model}/v1" }}]
 """
+    + ALL_EXTENSIONS
+)
 
 
 def name(item):

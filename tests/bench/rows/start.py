@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from daemons import free_port
+from daemons import ALL_EXTENSIONS, free_port
 from frame.row import Figure, Row
 from frame.stand import scratch
 
@@ -16,7 +16,8 @@ BINARY = Path(__file__).parents[3] / "dist/fibatchd"
 ASK_S = 0.005
 GIVEN_UP_S = 60
 
-_CONFIG = """
+_CONFIG = (
+    """
 [server]
 listen = ["127.0.0.1:{port}"]
 data_dir = "{folder}"
@@ -24,18 +25,13 @@ data_dir = "{folder}"
 min_free_bytes = 0
 [metrics]
 listen = ""
-[extensions]
-files = true
-message_batches = true
-embeddings = true
-responses = true
-webhooks = true
-console = true
 [[models]]
 id = "m"
 [[models.upstreams]]
 url = "http://127.0.0.1:9/v1"
 """
+    + ALL_EXTENSIONS
+)
 
 
 def measure() -> Mapping[str, float]:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from daemons import DaemonProcess, Process
+from daemons import ALL_BUT_CONSOLE, DaemonProcess, Process
 
 from history.launch import Switches
 from history.record import History
@@ -26,7 +26,8 @@ LIMITS: dict[str, Any] = {
 }
 """What the configuration below says; prices in pico-USD for a token."""
 
-CONFIG = """
+CONFIG = (
+    """
 drain_s = 3
 [storage]
 url = "{storage}"
@@ -34,12 +35,6 @@ min_free_bytes = 0
 statement_timeout_s = 10
 [log]
 level = "debug"
-[extensions]
-files = true
-message_batches = true
-embeddings = true
-responses = true
-webhooks = true
 [webhooks]
 allow_private_addresses = true
 max_attempts = 100
@@ -58,6 +53,8 @@ retry_after_cap_s = 1
 [tiers.internal]
 batch_concurrency = {limits[account_concurrency]}
 """
+    + ALL_BUT_CONSOLE
+)
 MODEL = """
 [[models]]
 id = "{name}"

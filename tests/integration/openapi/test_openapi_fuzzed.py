@@ -9,9 +9,10 @@ import sys
 
 import httpx2
 import pytest
-from daemons import DaemonProcess, closing_all
+from daemons import ALL_EXTENSIONS, DaemonProcess, closing_all
 
-CONFIG = """
+CONFIG = (
+    """
 max_failed_keys_per_minute = 0
 [storage]
 min_free_bytes = 0
@@ -22,13 +23,6 @@ max_uploads_per_hour = 1000000
 [webhooks]
 allow_private_addresses = true
 timeout_s = 1
-[extensions]
-files = true
-message_batches = true
-embeddings = true
-responses = true
-webhooks = true
-console = true
 [[models]]
 id = "my-model"
 endpoints = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/embeddings"]
@@ -37,6 +31,8 @@ upstreams = [{ url = "echo:" }]
 id = "org/my-other-model"
 upstreams = [{ url = "echo:" }]
 """
+    + ALL_EXTENSIONS
+)
 SECONDS = os.environ.get("FIBATCHD_SECONDS", "900")
 """How long the long form takes."""
 

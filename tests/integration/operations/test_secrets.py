@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import httpx2
 import pytest
-from daemons import DaemonProcess, ModelServerProcess, chat, closing_all, finished, free_port, until
+from daemons import ALL_BUT_CONSOLE, DaemonProcess, ModelServerProcess, chat, closing_all, finished, free_port, until
 from hook_receiver import hook_receiver
 from prometheus_text import Scrape
 
-CONFIG = """
+CONFIG = (
+    """
 trusted_proxies = ["127.0.0.1"]
 [storage]
 min_free_bytes = 0
@@ -27,12 +28,6 @@ level = "debug"
 retry_base_s = 0.01
 retry_cap_s = 0.01
 max_attempts = 2
-[extensions]
-files = true
-message_batches = true
-embeddings = true
-responses = true
-webhooks = true
 [webhooks]
 allow_private_addresses = true
 [[models]]
@@ -50,6 +45,8 @@ url = "{upstream}/v1"
 model = "refused"
 api_key_env = "PLANTED_UPSTREAM_KEY"
 """
+    + ALL_BUT_CONSOLE
+)
 ANTHROPIC = {"anthropic-version": "2023-06-01"}
 SECRETS = {
     "prompt": "planted-prompt", "answer": "planted-answer", "upstream error": "planted-error",
