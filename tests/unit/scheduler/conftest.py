@@ -22,7 +22,7 @@ from fibatchd.inference.execute import Executor
 from fibatchd.inference.load import Load
 from fibatchd.scheduler.pools import Scheduler
 from fibatchd.store import accounts, admission, batches, migrate, results
-from fibatchd.store.sqlite import open_sqlite
+from fibatchd.store.sqlite import SqliteStore, open_sqlite
 from fibatchd.upstream import fleet
 
 
@@ -125,6 +125,12 @@ class World:
 
 def body(model: str, content: str) -> bytes:
     return json.dumps({"model": model, "messages": [{"role": "user", "content": content}]}).encode()
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """SQLite's stores are told that other daemons may be on them."""
+    monkeypatch.setattr(SqliteStore, "shared", True)
 
 
 @pytest.fixture

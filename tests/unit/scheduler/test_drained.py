@@ -3,19 +3,14 @@
 The store is SQLite's, told that others may share it; the clock jumps.
 """
 
-import contextlib
-
 import pytest
 import trio
+from two_daemons import running, second_daemon
 
-from fibatchd.context import Context
-from fibatchd.inference.execute import Executor
-from fibatchd.inference.load import Load
-from fibatchd.scheduler.pools import Scheduler
 from fibatchd.store import drains
 from fibatchd.store.interface import Query
-from fibatchd.store.sqlite import SqliteStore
-from fibatchd.upstream.fleet import Fleet
+
+pytestmark = pytest.mark.usefixtures("shared")
 
 ECHO = """
 [[models]]
@@ -32,29 +27,8 @@ delay_s = 1
 """
 
 
-@pytest.fixture(autouse=True)
-def shared(monkeypatch):
-    monkeypatch.setattr(SqliteStore, "shared", True)
-
-
-@contextlib.asynccontextmanager
-async def another_daemon(w):
-    """A further scheduler on the same store, with a context of its own."""
-    fleet = Fleet()
-    await fleet.update(w.context.config)
-    context = Context(w.context.config, w.store, w.context.endpoints, Executor(fleet), Load())
-    async with Scheduler(context).running() as scheduler:
-        yield scheduler
-        scheduler.drain(0)
-    await fleet.aclose()
-
-
-def running(*schedulers):
-    return sum(len(scheduler.pools["m"].running) for scheduler in schedulers)
-
-
 async def test_what_is_queued_waits_on_all_daemons_and_what_runs_ends(world, clock):
-    async with world(ECHO) as w, another_daemon(w) as second:
+    async with world(ECHO) as w, second_daemon(w) as second:
         owner = await w.account()
         batch_id, other_id = await w.submit(owner, 100), await w.submit(owner, 40, "other")
         await trio.sleep(2.5)
@@ -80,7 +54,7 @@ async def test_a_daemon_that_starts_knows_before_it_claims(world, clock):
         await w.store.write(drains.drain, "m")
         owner = await w.account()
         batch_id = await w.submit(owner, 4)
-        async with another_daemon(w) as second:
+        async with second_daemon(w) as second:
             await trio.sleep(10)
             assert second.context.drained == {"m"}
             assert (await w.batch(owner, batch_id)).in_progress_at is None

@@ -8,18 +8,16 @@ from functools import partial
 
 import pytest
 import trio
+from two_daemons import running, second_daemon
 
-from fibatchd.context import Context
 from fibatchd.domain.requests import Failure
 from fibatchd.errors import StoreUnavailable
-from fibatchd.inference.execute import Attempt, Executor
-from fibatchd.inference.load import Load
+from fibatchd.inference.execute import Attempt
 from fibatchd.scheduler import lease, sweeper
-from fibatchd.scheduler.pools import Scheduler
 from fibatchd.store import claims, leases
 from fibatchd.store.interface import Query
-from fibatchd.store.sqlite import SqliteStore
-from fibatchd.upstream.fleet import Fleet
+
+pytestmark = pytest.mark.usefixtures("shared")
 
 ECHO = """
 [[models]]
@@ -30,27 +28,6 @@ concurrency = 8
 url = "echo:"
 delay_s = {delay}
 """
-
-
-@pytest.fixture(autouse=True)
-def shared(monkeypatch):
-    monkeypatch.setattr(SqliteStore, "shared", True)
-
-
-@contextlib.asynccontextmanager
-async def second_daemon(w):
-    """A second scheduler on the same store, with upstreams and a load of its own."""
-    fleet = Fleet()
-    await fleet.update(w.context.config)
-    scheduler = Scheduler(Context(w.context.config, w.store, w.context.endpoints, Executor(fleet), Load()))
-    async with scheduler.running():
-        yield scheduler
-        scheduler.drain(0)
-    await fleet.aclose()
-
-
-def running(*schedulers):
-    return sum(len(scheduler.pools["m"].running) for scheduler in schedulers)
 
 
 def rows_of(table, columns):
