@@ -25,9 +25,19 @@ export async function poll(path, { every, show, fail, signal }) {
       failures += 1;
       if (error instanceof Refused && !fail(error)) return;
     }
-    await pause(failures ? Math.min(SLOWEST_MS, 1000 * 2 ** failures) : every(last), signal);
+    await pause(failures ? backoff(failures) : every(last), signal);
     await visible(signal);
   }
+}
+
+/** The milliseconds to wait after so many failures in a row. */
+export const backoff = (failures) => Math.min(SLOWEST_MS, 1000 * 2 ** failures);
+
+/** A controller of what is begun anew now and then, and ends with `signal` at the latest. */
+export function within(signal) {
+  const part = new AbortController();
+  signal.addEventListener("abort", () => part.abort(), { once: true, signal: part.signal });
+  return part;
 }
 
 /** Wait; an aborted signal ends it. */

@@ -2,7 +2,7 @@
 // something in them is unfinished.
 
 import { call, Refused } from "../api.js";
-import { pause, visible } from "../live.js";
+import { backoff, pause, visible } from "../live.js";
 import { isFinal } from "../words.js";
 
 const BUSY_MS = 2000;
@@ -30,7 +30,7 @@ export class BatchPages {
         failures += 1;
       }
       const busy = [...this.items.values()].some((batch) => !isFinal(batch));
-      await pause(failures ? Math.min(15000, 1000 * 2 ** failures) : busy ? BUSY_MS : QUIET_MS, this.signal);
+      await pause(failures ? backoff(failures) : busy ? BUSY_MS : QUIET_MS, this.signal);
       await visible(this.signal);
     }
   }

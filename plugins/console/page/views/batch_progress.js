@@ -3,7 +3,7 @@
 import { axisSpan, bars, isNarrow, lines } from "../chart.js";
 import { h, swap } from "../dom.js";
 import { ago, compact, moment, number, span } from "../format.js";
-import { poll } from "../live.js";
+import { poll, within } from "../live.js";
 import { isFinal } from "../words.js";
 
 const STEADY_MS = 4000;
@@ -30,8 +30,7 @@ export class ProgressPanel {
     if (phase === this.phase || phase === null) return;
     this.phase = phase;
     this.asked?.abort();
-    this.asked = new AbortController();
-    this.signal.addEventListener("abort", () => this.asked.abort(), { once: true });
+    this.asked = within(this.signal);
     poll(`v1/account/batches/${this.id}/progress?buckets=60`, {
       signal: this.asked.signal,
       every: () => (phase === "over" ? OVER_MS : Math.max(STEADY_MS, batch.counts.total / LARGE)),

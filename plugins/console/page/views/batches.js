@@ -3,6 +3,7 @@
 import { get, query as queryOf } from "../api.js";
 import { h, keep, show } from "../dom.js";
 import { compact, money } from "../format.js";
+import { within } from "../live.js";
 import { link, setQuery } from "../router.js";
 import { announce, setTitle } from "../shell.js";
 import { badge, choice, empty, field, loading, problem, progress, row, table, when } from "../widgets.js";
@@ -26,11 +27,10 @@ export function batchesView({ main, query, account, signal }) {
   setTitle("Batches");
   const filters = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
   const place = h("div", { class: "list" }, loading());
-  let shown = new AbortController();
+  let shown = null;
   const list = () => {
-    shown.abort();
-    shown = new AbortController();
-    signal.addEventListener("abort", () => shown.abort(), { once: true });
+    shown?.abort();
+    shown = within(signal);
     new List(place, filters, shown.signal).run();
   };
   const change = (changed) => {

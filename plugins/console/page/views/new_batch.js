@@ -4,6 +4,7 @@ import { json, post, upload } from "../api.js";
 import { h, show, swap } from "../dom.js";
 import { bytes, count, number, percent } from "../format.js";
 import { look } from "../jsonl.js";
+import { within } from "../live.js";
 import { Once, refused } from "../once.js";
 import { go, link } from "../router.js";
 import { announce, setTitle } from "../shell.js";
@@ -178,8 +179,7 @@ class FileForm extends Form {
   async choose(file) {
     if (!file) return;
     this.looking?.abort();
-    this.looking = new AbortController();
-    this.signal.addEventListener("abort", () => this.looking.abort(), { once: true });
+    this.looking = within(this.signal);
     Object.assign(this, { file, uploaded: null });
     this.once.forget();
     this.said.clear();
@@ -208,8 +208,7 @@ class FileForm extends Form {
   async submit(event) {
     event.preventDefault();
     this.said.clear();
-    this.upload = new AbortController();
-    this.signal.addEventListener("abort", () => this.upload.abort(), { once: true });
+    this.upload = within(this.signal);
     this.send.disabled = true;
     this.stop.hidden = false;
     try {
