@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import daemons
 import fleet as fleets
 import pytest
-from daemons import chat, finished
+from daemons import chat, finished, until
 
 CONCURRENCY = 24
 CAPACITY = 30
@@ -100,9 +100,7 @@ def in_flight(fleet):
 
 def seconds_until(what, *, within=60.0):
     begun = time.monotonic()
-    while not what():
-        assert time.monotonic() - begun < within
-        time.sleep(0.02)  # other processes' progress can only be polled
+    until(what, within=within)
     return time.monotonic() - begun
 
 

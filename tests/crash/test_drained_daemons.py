@@ -1,8 +1,6 @@
 """Two real daemons on one PostgreSQL: a model drained at one of them is out of service at both, restarts included."""
 
-import time
-
-from daemons import chat, finished
+from daemons import chat, finished, until
 from fleet import start
 
 REFUSED_WITHIN_S = 10
@@ -14,11 +12,8 @@ def create(daemon, key):
         return client.post("/v1/batches", json={"requests": [chat("q", "say it")]}).status_code
 
 
-def until(daemon, key, status):
-    deadline = time.monotonic() + REFUSED_WITHIN_S
-    while create(daemon, key) != status:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # another process' knowledge can only be polled
+def until_answered(daemon, key, status):
+    until(lambda: create(daemon, key) == status, within=REFUSED_WITHIN_S)
 
 
 def test_drained_at_one_is_drained_at_all(tmp_path, processes, empty_postgres):
@@ -32,7 +27,7 @@ def test_drained_at_one_is_drained_at_all(tmp_path, processes, empty_postgres):
         assert [this["is_alive"], other["is_alive"]] == [True, True]
         assert this["is_this"] != other["is_this"]
     for daemon in fleet.daemons:
-        until(daemon, key, 400)
+        until_answered(daemon, key, 400)
     assert fleet[1].terminate() == 0
     fleet.replace(1)
     assert create(fleet[1], key) == 400
@@ -46,6 +41,6 @@ def test_drained_at_one_is_drained_at_all(tmp_path, processes, empty_postgres):
         assert fleet[0].run("model", "list", "--json").count('"operator"') == 1
         fleet.upstream.control(delay=0.0)
         assert root.delete("/v1/admin/models/m/drain").json()["drained"] is None
-    until(fleet[0], key, 200)
+    until_answered(fleet[0], key, 200)
     with fleet[0].client(key) as client:
         assert finished(client, batch_id)["request_counts"] == {"total": 200, "completed": 200, "failed": 0}

@@ -2,10 +2,9 @@
 two daemons go on with it on PostgreSQL."""
 
 import signal
-import time
 
 import pytest
-from daemons import ModelServerProcess, finished, results
+from daemons import ModelServerProcess, finished, results, until
 from fleet import CONFIG, Fleet, ShortLeased
 
 
@@ -28,8 +27,7 @@ def test_a_store_is_moved_in_mid_run_and_two_daemons_go_on(tmp_path, processes, 
         finished(client, fleet.create(0, key, 100))
         done = results(client, fleet.batches[0].id)
         fleet.create(0, key, 1000)
-        while upstream.stats()["asked"] < 300:
-            time.sleep(0.02)  # another process' progress can only be polled
+        until(lambda: upstream.stats()["asked"] >= 300)
     one.signal(signal.SIGKILL)
     one.wait()
     moved = one.run("migrate-store", "--from", "sqlite:fibatchd.db", "--to", empty_postgres)

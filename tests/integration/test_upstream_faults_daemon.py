@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from daemons import DaemonProcess, ModelServerProcess, chat, closing_all, finished, results
+from daemons import DaemonProcess, ModelServerProcess, chat, closing_all, finished, results, until
 
 pytestmark = pytest.mark.slow
 
@@ -213,12 +213,10 @@ def test_one_of_two_dies_and_comes_back(tmp_path, processes):
     processes.append(daemon)
     with daemon.client(daemon.new_key()) as client:
         batch_id = create(client, *(chat(f"q{number}", f"say {number}") for number in range(800)))
-        while len(one.log_entries()) < 20 or len(two.log_entries()) < 20:
-            time.sleep(0.02)  # another process' progress can only be polled
+        until(lambda: min(len(one.log_entries()), len(two.log_entries())) >= 20)
         one.close()
         died = time.time()
-        while len([entry for entry in two.log_entries() if entry["at"] > died]) < 60:
-            time.sleep(0.02)
+        until(lambda: len([entry for entry in two.log_entries() if entry["at"] > died]) >= 60)
         one = ModelServerProcess(delay=0.1, port=one.port)
         processes.append(one)
         batch = finished(client, batch_id)
