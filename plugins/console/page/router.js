@@ -1,6 +1,8 @@
 // Which view is shown: the part of the address behind `#`, such as `#/batches?status=failed`. One view at a time; leaving
 // it aborts its signal, which ends all that it began.
 
+import { query } from "./api.js";
+
 /** Where the address points: `{parts, query}`. */
 export function here() {
   const [path, search = ""] = window.location.hash.replace(/^#\/?/, "").split("?");
@@ -17,13 +19,12 @@ function decode(part) {
 
 /** The address of a view. */
 export function link(path, parameters = {}) {
-  const given = Object.entries(parameters).filter(([, value]) => value);
-  return `#/${path}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
+  return `#/${path}${query(parameters)}`;
 }
 
 /** Go to a view. */
-export function go(path, parameters) {
-  window.location.hash = link(path, parameters);
+export function go(path) {
+  window.location.hash = link(path);
 }
 
 /** Change the query of the present view, without showing it anew. */

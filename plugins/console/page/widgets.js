@@ -1,7 +1,7 @@
 // Small parts that several views share.
 
 import { Refused } from "./api.js";
-import { h } from "./dom.js";
+import { h, show } from "./dom.js";
 import { ago, compact, moment, number, percent, utc } from "./format.js";
 import { OUTCOME, stateWord } from "./words.js";
 
@@ -65,6 +65,11 @@ export function problem(error, again = null) {
     h("p", {}, error.message),
     again ? h("button", { type: "button", onclick: again }, "Try again") : null,
   );
+}
+
+/** Show in `place` what went wrong, with a button that calls `again`; nothing where the call ended with its view. */
+export function showProblem(place, error, again = null) {
+  if (error.name !== "AbortError") show(place, problem(error, again));
 }
 
 /** What a view shows where there is nothing to show. */

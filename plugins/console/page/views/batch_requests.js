@@ -7,7 +7,7 @@ import { compact, money, number, span } from "../format.js";
 import { members, pretty } from "../json_text.js";
 import { here, setQuery } from "../router.js";
 import { announce } from "../shell.js";
-import { badge, choice, empty, facts, field, loading, problem, row, table, when } from "../widgets.js";
+import { badge, choice, empty, facts, field, loading, row, showProblem, table, when } from "../widgets.js";
 import { OUTCOME } from "../words.js";
 
 const PAGE = 50;
@@ -67,11 +67,7 @@ export class RequestsPanel {
       const page = await get(`v1/account/batches/${this.id}/requests${query}`, { signal: this.signal });
       if (query === this.asked) this.showPage(page); // else another page has been asked for meanwhile
     } catch (error) {
-      if (error.name !== "AbortError")
-        show(
-          this.list,
-          problem(error, () => this.load()),
-        );
+      showProblem(this.list, error, () => this.load());
     }
   }
 
@@ -178,7 +174,7 @@ export class RequestsPanel {
       });
       show(content, inFull(JSON.parse(text), members(text)));
     } catch (error) {
-      if (error.name !== "AbortError") show(content, problem(error));
+      showProblem(content, error);
     }
   }
 }

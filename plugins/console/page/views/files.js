@@ -1,12 +1,12 @@
 // The account's files: what was uploaded, what batches have written.
 
-import { address, get, json } from "../api.js";
+import { address, get, json, query as queryOf } from "../api.js";
 import { confirm } from "../dialog.js";
 import { h, show } from "../dom.js";
 import { bytes } from "../format.js";
 import { link } from "../router.js";
 import { keepFocus, setTitle } from "../shell.js";
-import { action, choice, empty, field, loading, outcome, problem, rows, table, when } from "../widgets.js";
+import { action, choice, empty, field, loading, outcome, rows, showProblem, table, when } from "../widgets.js";
 
 const PAGE = 50;
 const PURPOSE = { batch: "Input", batch_output: "Result" };
@@ -40,17 +40,12 @@ class FileList {
   async load(purpose, after = null) {
     const asked = ++this.asked;
     try {
-      const query = new URLSearchParams({ limit: PAGE, ...(purpose && { purpose }), ...(after && { after }) });
-      const page = await get(`v1/files?${query}`, { signal: this.signal });
+      const page = await get(`v1/files${queryOf({ limit: PAGE, purpose, after })}`, { signal: this.signal });
       if (asked !== this.asked) return;
-      if (!after) this.begin(purpose);
+      if (!after) this.begin();
       this.add(page, purpose);
     } catch (error) {
-      if (error.name !== "AbortError" && asked === this.asked)
-        show(
-          this.place,
-          problem(error, () => this.load(purpose)),
-        );
+      if (asked === this.asked) showProblem(this.place, error, () => this.load(purpose));
     }
   }
 

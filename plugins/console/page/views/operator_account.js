@@ -15,8 +15,8 @@ import {
   field,
   loading,
   outcome,
-  problem,
   rows,
+  showProblem,
   table,
   when,
 } from "../widgets.js";
@@ -61,11 +61,8 @@ export class AccountPanel {
         : await Promise.all([get(`${this.path}/keys`, options), get(`${this.path}/usage?days=30`, options)]);
       show(this.content, this.about(account), isGone ? null : this.keys(keys.data), usage ? days(usage) : null);
     } catch (error) {
-      if (error.name !== "AbortError")
-        show(
-          this.content,
-          error.status === 404 ? empty("There is no such account") : problem(error, () => this.load()),
-        );
+      if (error.status === 404) show(this.content, empty("There is no such account"));
+      else showProblem(this.content, error, () => this.load());
     }
   }
 

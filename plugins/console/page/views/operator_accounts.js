@@ -5,7 +5,7 @@ import { ask } from "../dialog.js";
 import { h, show } from "../dom.js";
 import { money, number } from "../format.js";
 import { go, link, setQuery } from "../router.js";
-import { badge, choice, empty, field, loading, outcome, problem, rows, table, when } from "../widgets.js";
+import { badge, choice, empty, field, loading, outcome, rows, showProblem, table, when } from "../widgets.js";
 
 const TYPING_MS = 300;
 
@@ -90,11 +90,7 @@ class AccountList {
       this.body.append(...rows(COLUMNS, page.data).children);
       this.draw(page);
     } catch (error) {
-      if (error.name !== "AbortError")
-        show(
-          this.place,
-          problem(error, () => this.load()),
-        );
+      showProblem(this.place, error, () => this.load());
     }
   }
 

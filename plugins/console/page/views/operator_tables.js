@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { h, show } from "../dom.js";
 import { money, number } from "../format.js";
 import { link } from "../router.js";
-import { badge, empty, facts, loading, problem, rows, table, when } from "../widgets.js";
+import { badge, empty, facts, loading, rows, showProblem, table, when } from "../widgets.js";
 import { days, sumColumns, totals } from "./usage.js";
 
 const TIERS = [
@@ -87,10 +87,6 @@ async function once({ place, signal }, path, draw) {
   try {
     show(place, draw(await get(path, { signal })));
   } catch (error) {
-    if (error.name !== "AbortError")
-      show(
-        place,
-        problem(error, () => once({ place, signal }, path, draw)),
-      );
+    showProblem(place, error, () => once({ place, signal }, path, draw));
   }
 }

@@ -7,7 +7,20 @@ import { count, span } from "../format.js";
 import { poll } from "../live.js";
 import { link } from "../router.js";
 import { setTitle } from "../shell.js";
-import { action, badge, empty, facts, field, loading, outcome, problem, row, table, when } from "../widgets.js";
+import {
+  action,
+  badge,
+  empty,
+  facts,
+  field,
+  loading,
+  outcome,
+  problem,
+  row,
+  showProblem,
+  table,
+  when,
+} from "../widgets.js";
 
 const STEADY_MS = 3000;
 const EVENTS = 30;
@@ -44,11 +57,7 @@ class WebhookPage {
       this.draw(await get("v1/batch_webhook", { signal: this.signal }));
     } catch (error) {
       if (error instanceof Refused && error.status === 404) this.draw(null);
-      else if (error.name !== "AbortError")
-        show(
-          this.setting,
-          problem(error, () => this.load()),
-        );
+      else showProblem(this.setting, error, () => this.load());
     }
   }
 
