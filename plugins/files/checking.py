@@ -16,6 +16,7 @@ from fibatchd.plugin_api import (
     Problem,
     Target,
     custom_id_of,
+    is_null,
     method_problem,
     rawjson,
     url_of,
@@ -106,7 +107,7 @@ class Checker:
                 yield Problem(f"{name}: unknown field", name, "unknown_parameter")
         if (twice := rawjson.duplicate_member(line.text, members)) is not None:
             yield Problem(f"{twice}: occurs twice", twice, "invalid_value")
-        given = {name: raw for name, raw in members.items() if len(raw) != len(b"null") or bytes(raw) != b"null"}
+        given = {name: raw for name, raw in members.items() if not is_null(raw)}
         for name, judge in zip(FIELDS, (self._custom_id, method_problem, self._url, self._body), strict=True):
             raw = given.get(name)
             problem = judge(raw) if raw is not None else Problem(f"{name}: missing", name, MISSING)
