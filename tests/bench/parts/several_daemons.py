@@ -17,18 +17,13 @@ from pathlib import Path
 
 import psutil
 
-sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[2] / "crash")]
+TESTS = Path(__file__).parents[2]
+sys.path[:0] = [str(TESTS / "bench"), str(TESTS), str(TESTS / "crash")]
 
 import databases  # noqa: E402  # they stand beside this folder
 import fleet  # noqa: E402
 from daemons import DaemonProcess, closing_all, finished  # noqa: E402
-
-
-def cpu_of(process):
-    """CPU seconds of a process so far, with its children, those that have ended included."""
-    times = process.cpu_times()
-    own = times.user + times.system + times.children_user + times.children_system
-    return own + sum(sum(child.cpu_times()[:2]) for child in process.children())
+from frame.watch import cpu_of  # noqa: E402
 
 
 def measure(folder, url, postmaster, daemons, concurrency, options):
