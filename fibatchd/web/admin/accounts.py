@@ -104,7 +104,7 @@ async def set_quota(account_id: str) -> Response:
 
 async def list_keys(account_id: str) -> Response:
     """Return an account's keys, oldest first."""
-    await _standings(account_id)
+    await standings_of(account_id)
     keys = await front().context.store.read(scripts.list_keys, account_id)
     items = [encode({"object": "admin.key"} | shown_key(key)) for key in keys]
     return json_answer(list_object(items, [key.id for key in keys], has_more=False))
@@ -157,10 +157,10 @@ async def list_tiers() -> Response:
 
 
 async def _shown(account_id: str) -> dict[str, Any]:
-    return _account_object(await _standings(account_id))
+    return _account_object(await standings_of(account_id))
 
 
-async def _standings(account_id: str) -> Standings:
+async def standings_of(account_id: str) -> Standings:
     """Return an account. ApiError 404 where there is none; one that was deleted is still there to be seen."""
     found = None
     if is_id(account_id, "acct_"):

@@ -5,11 +5,11 @@ import datetime
 from quart import Response
 
 from fibatchd.errors import ApiError
-from fibatchd.ids import is_id
-from fibatchd.store import operations, usage
+from fibatchd.store import usage
 from fibatchd.web import paging
 from fibatchd.web.account.render import sums
 from fibatchd.web.account.usage import MOST_DAYS, account_usage, usage_object
+from fibatchd.web.admin.accounts import standings_of
 from fibatchd.web.conditional import json_answer
 from fibatchd.web.front import front
 from fibatchd.web.render import encode, list_object
@@ -23,11 +23,7 @@ async def show_usage() -> Response:
 
 async def show_account_usage(account_id: str) -> Response:
     """Return what one account spent, as it sees it itself."""
-    found = None
-    if is_id(account_id, "acct_"):
-        found = await front().context.store.read(operations.account, account_id)
-    if found is None:
-        raise ApiError(404, "There is no account with this ID", code="account_not_found")
+    found = await standings_of(account_id)
     return json_answer(await account_usage(found.account))
 
 
