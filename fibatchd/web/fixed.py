@@ -12,6 +12,7 @@ from quart import Response
 from werkzeug.datastructures import Headers
 
 from fibatchd.errors import ApiError
+from fibatchd.web.conditional import not_modified
 
 Chunks = Callable[[int, int], AsyncIterator[bytes]]
 """(first, last) -> the bytes from position `first` to `last`, both included."""
@@ -39,7 +40,7 @@ def fixed_answer(content: FixedBytes, chunks: Chunks, method: str, headers: Head
     if (condition := headers.get("If-Match")) is not None and not _matches(condition, etag, weak=False):
         raise ApiError(412, "What stands here is not what If-Match names", code="precondition_failed", headers=common)
     if (condition := headers.get("If-None-Match")) is not None and _matches(condition, etag, weak=True):
-        return _not_modified(common)
+        return not_modified(common)
     wanted = None
     if method == "GET" and headers.get("If-Range", etag).strip() == etag:
         wanted = _range(headers.get("Range", ""), content.size)
@@ -71,13 +72,6 @@ def _answer(
     body = chunks(first, last) if method == "GET" and last >= first else b""
     answer = Response(body, status, headers, content_type=content.content_type)
     answer.content_length = last - first + 1
-    return answer
-
-
-def _not_modified(headers: dict[str, str]) -> Response:
-    answer = Response(b"", 304, headers)
-    del answer.headers["Content-Type"]
-    del answer.headers["Content-Length"]  # it would be that of the 200
     return answer
 
 
