@@ -3,7 +3,6 @@
 import http.client
 import json
 import shutil
-import sqlite3
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -16,8 +15,12 @@ from typing import Any, NamedTuple
 import httpx2
 from daemons import DaemonProcess
 
+from frame import database
+
 FOLDER = Path(__file__).parents[3] / ".bench"
 """What a daemon must make durable is on the repository's own disk: a temporary folder may be in memory."""
+NOWHERE = "http://127.0.0.1:9"
+"""The upstream where no model is asked anything."""
 ASK_S = 0.25
 SOON_S = 0.02
 
@@ -85,12 +88,18 @@ class Stand:
         answer = self.client.post("/v1/files", data={"purpose": "batch"}, files={"file": ("in.jsonl", text.encode())})
         return str(answer.raise_for_status().json()["id"])
 
+    def get(self, path: str) -> Sent:
+        """GET a path by the same client as `send`."""
+        return self._call("GET", path, None, {})
+
     def send(self, path: str, body: bytes, content_type: str = "application/json") -> Sent:
         """POST a body that is ready beforehand, by a client that adds next to nothing to the time it takes."""
+        return self._call("POST", path, body, {"content-type": content_type})
+
+    def _call(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Sent:
         connection = http.client.HTTPConnection("127.0.0.1", self.daemon.port)
-        headers = {"authorization": f"Bearer {self.key}", "content-type": content_type}
         began = time.time()
-        connection.request("POST", path, body, headers)
+        connection.request(method, path, body, {"authorization": f"Bearer {self.key}"} | headers)
         with connection.getresponse() as answer:
             text = answer.read()
         ended = time.time()
@@ -151,12 +160,7 @@ class Stand:
     def times(self, batch_id: str) -> Times:
         """Return when a batch went from state to state, from the database: the API tells whole seconds."""
         sql = f"SELECT created_at, in_progress_at, finalizing_at, ended_at FROM batches WHERE id = '{batch_id}'"
-        if self.server is not None:
-            row = [None if text == "\\N" else text for text in self.server.psql(f"COPY ({sql}) TO STDOUT;").split()]
-        else:
-            with sqlite3.connect(f"file:{self.folder / 'fibatchd.db'}?mode=ro", uri=True) as database:
-                row = database.execute(sql).fetchone()
-        created, began, finalizing, ended = row
+        created, began, finalizing, ended = database.row(self, sql)
         return Times(float(created), float(began), float(finalizing or ended), float(ended))
 
 

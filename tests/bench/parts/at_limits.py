@@ -24,15 +24,13 @@ from daemons import ModelServerProcess, chat, closing_all, results  # noqa: E402
 from frame import filling  # noqa: E402
 from frame.large import create_call  # noqa: E402
 from frame.poller import Poller, percentile  # noqa: E402
-from frame.stand import Stand, stand, tiny  # noqa: E402
+from frame.stand import NOWHERE, Stand, stand, tiny  # noqa: E402
 from frame.upstreams import LatencyMock  # noqa: E402
 from frame.watch import peak_mib  # noqa: E402
 
 CREATES = 10
 ANSWER_BYTES = 1000
 CALLS = 5
-NOWHERE = "http://127.0.0.1:9"
-"""No model is asked anything here."""
 
 
 def creates(count: int) -> None:

@@ -11,13 +11,11 @@ from typing import NamedTuple
 from frame import database, filling
 from frame.row import Figure, Row
 from frame.row_reader import read_rows
-from frame.stand import Stand, stand
+from frame.stand import NOWHERE, Stand, stand
 from frame.watch import CpuWatch
 
 REQUESTS = 50_000
 ANSWER_BYTES = 1000
-NOWHERE = "http://127.0.0.1:9"
-"""No model is asked anything here."""
 AT_ONCE = 2**20
 
 

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 
 import psutil
 from frame.row import Figure, Row
-from frame.stand import stand
+from frame.stand import NOWHERE, stand
 from frame.watch import cpu_of
 
-NOWHERE = "http://127.0.0.1:9"
 SETTLED_S = 5
 WATCHED_S = 30
 
