@@ -7,6 +7,7 @@ from fibatchd.config import CHAT_COMPLETIONS
 from fibatchd.domain.requests import Usage
 from fibatchd.errors import InvalidJson
 from fibatchd.inference.endpoint import BrokenReply, Call, Endpoint, Options, Problem, Reply, Route, StreamEditor
+from fibatchd.inference.members import is_null
 from fibatchd.inference.schema import load_schema
 from fibatchd.inference.sse import EventSplitter
 
@@ -75,7 +76,7 @@ class ChatCompletions(Endpoint):
         if not stream:
             return Call(self.path, sent)
         given = rawjson.split_object(sent).get("stream_options")
-        options_sent = b"{}" if given is None or _is_null(given) else bytes(given)
+        options_sent = b"{}" if given is None or is_null(given) else bytes(given)
         wanted = rawjson.split_object(options_sent).get("include_usage")
         asked = wanted is not None and rawjson.decode(wanted) is True
         if not asked:
@@ -139,10 +140,10 @@ class ChatStream(StreamEditor):
             chunk = rawjson.read_object(data)
         except InvalidJson:
             raise BrokenReply("an event of the stream is not a JSON object") from None
-        if not _is_null(chunk.get("error")):
+        if not is_null(chunk.get("error")):
             # What it says may name what is the operator's: the client is told in our words.
             raise BrokenReply("the server failed in mid-stream")
-        if not _is_null(chunk.get("usage")):
+        if not is_null(chunk.get("usage")):
             self.usage = read_usage(chunk["usage"]) or self.usage
             if not self._usage_asked and _is_empty(chunk.get("choices")):
                 return b""
@@ -161,10 +162,6 @@ def _for_model(text: bytes, members: dict[str, msgspec.Raw], model: str) -> byte
 def _with_member(text: bytes, name: str, value: bytes) -> bytes:
     change = rawjson.replace_member if name in rawjson.split_object(text) else rawjson.add_member
     return change(text, name, value)
-
-
-def _is_null(raw: msgspec.Raw | None) -> bool:
-    return raw is None or bytes(raw) == b"null"
 
 
 def _is_empty(choices: msgspec.Raw | None) -> bool:

@@ -12,6 +12,7 @@ from fibatchd.domain.batches import Batch
 from fibatchd.errors import ApiError, InvalidJson, UnknownMember
 from fibatchd.ids import is_id
 from fibatchd.inference.items import unknown_field
+from fibatchd.inference.members import is_null
 from fibatchd.store import batches as scripts
 from fibatchd.web import idempotency, paging
 from fibatchd.web.access import require_batches, require_for_creation
@@ -69,7 +70,7 @@ def read_members(body: bytes, known: frozenset[str]) -> tuple[dict[str, msgspec.
         found = rawjson.read_known(body, known)
     except UnknownMember as unknown:
         raise refused(unknown_field(unknown.name)) from None
-    members = {name: raw for name, raw in found.items() if len(raw) != len(b"null") or bytes(raw) != b"null"}
+    members = {name: raw for name, raw in found.items() if not is_null(raw)}
     for name, raw in members.items():
         if name != REQUESTS:
             _check(name, raw)

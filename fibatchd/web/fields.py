@@ -10,6 +10,7 @@ from fibatchd import rawjson
 from fibatchd.errors import ApiError
 from fibatchd.inference.endpoint import Problem
 from fibatchd.inference.items import repeated_field, unknown_field
+from fibatchd.inference.members import is_null
 
 LONGEST_QUERY = 200
 
@@ -28,7 +29,7 @@ def read_fields(body: bytes, known: frozenset[str]) -> dict[str, msgspec.Raw]:
     for name in members:
         if name not in known:
             raise refused(unknown_field(name))
-    return {name: raw for name, raw in members.items() if bytes(raw) != b"null"}
+    return {name: raw for name, raw in members.items() if not is_null(raw)}
 
 
 def text_of(fields: Mapping[str, msgspec.Raw], name: str, longest: int) -> str:

@@ -13,6 +13,7 @@ from fibatchd.errors import ApiError
 from fibatchd.ids import is_id
 from fibatchd.inference.catalogue import NOT_FOUND
 from fibatchd.inference.entitlement import ADMIN_TIER
+from fibatchd.inference.members import is_null
 from fibatchd.money import parse_usd
 from fibatchd.store import accounts as scripts
 from fibatchd.store import operations
@@ -228,7 +229,7 @@ def read_quota(body: bytes) -> int | None:
         message = f"{name}: missing, expected an amount of USD, or null for no quota"
         raise ApiError(400, message, code="missing_required_parameter", param=name)
     read_fields(body, frozenset({name}))
-    if bytes(raw) == b"null":
+    if is_null(raw):
         return None
     value = rawjson.decode(raw)
     try:
