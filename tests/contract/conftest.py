@@ -1,9 +1,11 @@
 """One store for each test, by each driver: the same tests hold for all of them."""
 
 import pytest
+from plans import NOW, Database
 
 from fibatchd.store import migrate
 from fibatchd.store.opening import open_store
+from fibatchd.store.sqlite import open_sqlite
 
 
 class Clock:
@@ -34,3 +36,13 @@ def store_url(request):
 async def store(store_url, tmp_path, clock):
     async with open_store(store_url, tmp_path, migrations=migrate.core(), exclusive=True, clock=clock) as opened:
         yield opened
+
+
+@pytest.fixture
+async def database(tmp_path):
+    """SQLite's database, which explains what it does."""
+    opened = await open_sqlite(tmp_path / "plans.db", migrations=migrate.core(), exclusive=True, clock=lambda: NOW)
+    await opened.aclose()
+    database = Database(tmp_path / "plans.db")
+    yield database
+    database.connection.close()

@@ -4,16 +4,13 @@ virtual machine, with a hundred unfinished requests and with a hundred thousand.
 The statements are not copied here: they are taken from the scripts while these run.
 """
 
-import re
-
-import pytest
+from plans import NOW, Database, iter_once, scans, settle
 from scenario import (
     API,
     DAY,
     FINALIZER,
     LIMITS,
     POLICY,
-    Owner,
     anyone,
     counts,
     failed,
@@ -41,106 +38,11 @@ from fibatchd.store import (
     sweeps,
 )  # fmt: skip
 from fibatchd.store.admission import IdempotencyKey
-from fibatchd.store.interface import Many, Query
-from fibatchd.store.sqlite import connect, open_sqlite, run_script
+from fibatchd.store.interface import Query
+from fibatchd.store.sqlite import open_sqlite
 from fibatchd.store.standing import standing
 
-NOW = 1_795_000_000.0
 KEY = IdempotencyKey("k", "/v1/batches", b"1" * 32)
-EVERY_DAEMON = {"daemons", "places"}  # as many rows as there are daemons: to read them all is the purpose
-SMALL_INDEXES = {
-    "batches_unfinished",
-    "batches_expiry",
-    "lanes_work",
-    "accounts_deleted",
-}  # what is open; deleted accounts
-VIRTUAL = {"due", "sized", "summed", "json_each", "kinds"}
-
-
-class Database:
-    """One connection of its own on a store's file: runs scripts, keeps their statements, counts steps."""
-
-    def __init__(self, path):
-        self.connection = connect(path)
-        self.statements = []
-        self.now = NOW
-
-    def run(self, script, *args, **how):
-        """Run a script in a transaction of its own."""
-        with self.connection:
-            return run_script(self.connection, self.noted(script(*args, **how)), self.now, [])
-
-    def noted(self, script):
-        rows = None
-        while True:
-            try:
-                step = script.send(rows)
-            except StopIteration as stop:
-                return stop.value
-            if isinstance(step, Query | Many):
-                self.statements.append(step)
-            rows = yield step
-
-    def plans(self):
-        """Explain every statement that ran since the last call: its SQL and the steps of its plan."""
-        seen, self.statements = {s.sql: s for s in self.statements}, []
-        for step in seen.values():
-            params = step.params if isinstance(step, Query) else step.rows[0]
-            script = iter_once(Query(f"EXPLAIN QUERY PLAN {step.sql}", params))
-            yield step.sql, [row[3] for row in run_script(self.connection, script, self.now, [])]
-
-    def steps(self, script, *args, **how):
-        """Return how many steps of SQLite's virtual machine a script takes."""
-        count = 0
-
-        def tick():
-            nonlocal count
-            count += 1
-            return False
-
-        self.connection.set_progress_handler(tick, 1)
-        try:
-            self.run(script, *args, **how)
-        finally:
-            self.connection.set_progress_handler(None)
-        return count
-
-
-def iter_once(step):
-    return (yield step)
-
-
-@pytest.fixture
-async def database(tmp_path):
-    opened = await open_sqlite(tmp_path / "plans.db", migrations=migrate.core(), exclusive=True, clock=lambda: NOW)
-    await opened.aclose()
-    database = Database(tmp_path / "plans.db")
-    yield database
-    database.connection.close()
-
-
-def settle(database, size, batch_count=1):
-    """Fill a store: an account with so many batches of so many requests each, a daemon, a little in flight."""
-    account = database.run(accounts.create_account, "ada", "internal")
-    key, secret = database.run(accounts.create_key, account.id)
-    owner, made = Owner(account, key), []
-    for _ in range(batch_count):
-        new, requests = new_batch(owner, finalizer=FINALIZER), requests_for(["m"] * size)
-        reserved = database.run(stage, new, "staging", requests)
-        for offset in range(0, size, 10_000):
-            database.run(admission.append, reserved, offset, requests[offset : offset + 10_000])
-        made.append(database.run(admission.publish, new, reserved, *counts(requests), LIMITS, POLICY, None))
-    return owner, secret, made, database.run(leases.register, "one")
-
-
-def scans(plan):
-    """Return what of a plan reads a table, or an index that is not small, from end to end."""
-    found = []
-    for line in plan:
-        match = re.match(r"SCAN (\w+)(.*USING (?:COVERING )?INDEX (\w+))?", line)
-        if match and match[1] not in VIRTUAL | EVERY_DAEMON and match[3] not in SMALL_INDEXES:
-            found.append(line)
-    return found
 
 
 def scenes(database):

@@ -3,15 +3,13 @@
 from dataclasses import replace
 from functools import partial
 
-import pytest
+from plans import NOW, scans, settle
 from scenario import POLICY, anyone, failed, succeeded, to_retry
-from test_sqlite_plans import NOW, Database, scans, settle
 
 from fibatchd.ids import new_id
-from fibatchd.store import claims, drains, migrate, operations, overview, progress, record, requests, usage
+from fibatchd.store import claims, drains, operations, overview, progress, record, requests, usage
 from fibatchd.store.interface import Insert
 from fibatchd.store.overview import Filter
-from fibatchd.store.sqlite import open_sqlite
 
 SMALL = (
     "SCAN ranked",
@@ -21,15 +19,6 @@ SMALL = (
     "INDEX batches_unfinished",
     "INDEX lanes_work",
 )
-
-
-@pytest.fixture
-async def database(tmp_path):
-    opened = await open_sqlite(tmp_path / "plans.db", migrations=migrate.core(), exclusive=True, clock=lambda: NOW)
-    await opened.aclose()
-    database = Database(tmp_path / "plans.db")
-    yield database
-    database.connection.close()
 
 
 def scenes(database):
