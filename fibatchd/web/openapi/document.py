@@ -6,7 +6,6 @@ from importlib import resources
 from typing import Any
 
 import structlog
-import yaml
 
 from fibatchd import __version__
 from fibatchd.plugin_loader import Plugins
@@ -65,8 +64,10 @@ def fragments(plugins: Plugins) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def read_fragment(package: str, name: str = "openapi.yaml") -> dict[str, Any]:
     """Return the fragment in a YAML file of a package."""
+    import yaml  # a start does not wait for what is needed when the document is first asked for
+
     text = (resources.files(package) / name).read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.load(text, Loader=_Loader)
+    found: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return found
 
 
@@ -76,9 +77,6 @@ def _leave_out_internal(whole: dict[str, Any]) -> None:
         del paths[path][method.lower()]
         if not paths[path]:
             del paths[path]
-
-
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _embed_schemas(schemas: dict[str, Any]) -> None:
