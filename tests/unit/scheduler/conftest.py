@@ -81,6 +81,16 @@ class World:
         key, _secret = await self.store.write(accounts.create_key, account.id)
         return account, key
 
+    async def withdraw(self, owner, how: str) -> None:
+        """Take an owner's right to run anything: the key is "revoked", or the account "suspended" or "deleted"."""
+        account, key = owner
+        if how == "revoked":
+            await self.store.write(accounts.revoke_key, key.id)
+        elif how == "suspended":
+            await self.store.write(accounts.set_account_status, account.id, "suspended")
+        else:
+            await self.store.write(accounts.delete_account, account.id)
+
     async def submit(self, owner, count: int, model="m", *, window_s: float = 86_400, text="say", batch_id=None):
         """Store a batch of chat requests as a create call does; return its id."""
         account, key = owner

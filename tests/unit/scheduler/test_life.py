@@ -83,12 +83,8 @@ async def test_a_batch_whose_owner_is_no_longer_valid_fails(world, clock, how):
         owner = account, key
         batch_id = await w.submit(owner, 50)
         await trio.sleep(2.5)
-        if how == "revoked":
-            await w.store.write(accounts.revoke_key, key.id)
-        elif how == "suspended":
-            await w.store.write(accounts.set_account_status, account.id, "suspended")
-        elif how == "deleted":
-            await w.store.write(accounts.delete_account, account.id)
+        if how != "expired":
+            await w.withdraw(owner, how)
         batch = await w.until(owner, batch_id)
         if how == "deleted":
             await trio.sleep(5)  # it ends first, then it is erased

@@ -71,14 +71,10 @@ async def test_nothing_starts_for_an_owner_who_may_no_longer(world, clock, upstr
         account, key = await w.account()
         batch_id = await w.submit((account, key), 2000)
         await has_stock(w)
-        if how == "revoked":
-            await w.store.write(accounts.revoke_key, key.id)
-        elif how == "suspended":
-            await w.store.write(accounts.set_account_status, account.id, "suspended")
-        elif how == "deleted":
-            await w.store.write(accounts.delete_account, account.id)
-        else:
+        if how == "tier":
             await w.store.write(accounts.set_account_tier, account.id, "free")
+        else:
+            await w.withdraw((account, key), how)
         await trio.sleep(0.002)  # the notice is heard
         asked = len(upstream.asked)
         await settled(w)
