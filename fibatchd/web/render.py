@@ -50,35 +50,35 @@ def batch_object(batch: Batch) -> bytes:
         "id": batch.id,
         "object": "batch",
         "endpoint": batch.endpoint,
-        "errors": _raw(batch.errors),
+        "errors": raw(batch.errors),
         "input_file_id": batch.input_file_id,
         "completion_window": _window(round(batch.expires_at - batch.created_at)),
         "status": batch.status,
         "output_file_id": batch.output_file_id,
         "error_file_id": batch.error_file_id,
         "created_at": int(batch.created_at),
-        "in_progress_at": _seconds(batch.in_progress_at),
+        "in_progress_at": seconds(batch.in_progress_at),
         "expires_at": int(batch.expires_at),
-        "finalizing_at": _seconds(batch.finalizing_at),
-        "completed_at": _seconds(batch.completed_at),
-        "failed_at": _seconds(batch.failed_at),
-        "expired_at": _seconds(batch.expired_at),
-        "cancelling_at": _seconds(batch.cancelling_at),
-        "cancelled_at": _seconds(batch.cancelled_at),
+        "finalizing_at": seconds(batch.finalizing_at),
+        "completed_at": seconds(batch.completed_at),
+        "failed_at": seconds(batch.failed_at),
+        "expired_at": seconds(batch.expired_at),
+        "cancelling_at": seconds(batch.cancelling_at),
+        "cancelled_at": seconds(batch.cancelled_at),
         "request_counts": {
             "total": batch.total,
             "completed": batch.completed,
             "failed": batch.failed + batch.expired,
         },
-        "metadata": _raw(batch.metadata),
+        "metadata": raw(batch.metadata),
         "usage": {
             "input_tokens": batch.input_tokens,
             "output_tokens": batch.output_tokens,
             "total_tokens": batch.input_tokens + batch.output_tokens,
         },
-        "cost_usd": _raw(usd_text(batch.cost)),
+        "cost_usd": usd(batch.cost),
         "cost_unknown_attempts": batch.cost_unknown,
-        "results_expires_at": _seconds(batch.delete_at),
+        "results_expires_at": seconds(batch.delete_at),
         "error": {"code": batch.error_code, "message": batch.error_message} if batch.error_code else None,
     }
     if batch.model is not None:
@@ -152,17 +152,24 @@ def _error_member(failure: Failure) -> dict[str, Any]:
     return error | {"status": failure.status} if failure.status is not None else error
 
 
-def _raw(text: str | None) -> msgspec.Raw | None:
-    return None if text is None else msgspec.Raw(text.encode())
+def usd(pico: int) -> msgspec.Raw:
+    """Return pico-USD as a JSON number, digit by digit."""
+    return msgspec.Raw(usd_text(pico).encode())
 
 
-def _seconds(time: float | None) -> int | None:
+def seconds(time: float | None) -> int | None:
+    """Return a time in whole seconds."""
     return None if time is None else int(time)
 
 
-def _window(seconds: int) -> str:
+def raw(text: str | None) -> msgspec.Raw | None:
+    """Return JSON text as it stands."""
+    return None if text is None else msgspec.Raw(text.encode())
+
+
+def _window(span: int) -> str:
     """Write a completion window as `24h`, in the largest unit that leaves it whole."""
     for unit, size in (("h", 3600), ("m", 60)):
-        if seconds and seconds % size == 0:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
+        if span and span % size == 0:
+            return f"{span // size}{unit}"
+    return f"{span}s"

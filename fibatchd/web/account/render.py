@@ -6,30 +6,15 @@ from typing import Any
 import msgspec
 
 from fibatchd.domain.batches import Batch
-from fibatchd.money import usd_text
 from fibatchd.store.progress import ErrorCount
 from fibatchd.store.spending import Spent
 from fibatchd.web.account.waiting import Wait
+from fibatchd.web.render import raw, seconds, usd
 
 STATES = ("in_progress", "cancelling", "finalizing", "completed", "failed", "expired", "cancelled")
 """The states that a batch keeps the time of, in the order in which they may follow one another."""
 
 SUCCEEDED = "succeeded"
-
-
-def usd(pico: int) -> msgspec.Raw:
-    """Return pico-USD as a JSON number, digit by digit."""
-    return msgspec.Raw(usd_text(pico).encode())
-
-
-def seconds(time: float | None) -> int | None:
-    """Return a time in whole seconds."""
-    return None if time is None else int(time)
-
-
-def raw(text: str | None) -> msgspec.Raw | None:
-    """Return JSON text as it stands."""
-    return None if text is None else msgspec.Raw(text.encode())
 
 
 def sums(spent: Spent) -> dict[str, Any]:

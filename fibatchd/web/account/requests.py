@@ -17,11 +17,11 @@ from fibatchd.store import requests
 from fibatchd.store.requests import OUTCOMES, Entry
 from fibatchd.web import paging
 from fibatchd.web.account.batches import find_batch
-from fibatchd.web.account.render import outcome, usd
+from fibatchd.web.account.render import outcome
 from fibatchd.web.conditional import json_answer
 from fibatchd.web.fields import query_words
 from fibatchd.web.front import front
-from fibatchd.web.render import encode, list_object
+from fibatchd.web.render import encode, list_object, usd
 from fibatchd.worker import in_worker
 
 READ_BYTES = 32 * 1024

@@ -10,10 +10,11 @@ from fibatchd.store import usage as scripts
 from fibatchd.store.spending import Spent, seconds_to_midnight
 from fibatchd.store.usage import Usage
 from fibatchd.web import paging
-from fibatchd.web.account.render import seconds, sums, usd
+from fibatchd.web.account.render import sums
 from fibatchd.web.auth import caller
 from fibatchd.web.conditional import json_answer
 from fibatchd.web.front import front
+from fibatchd.web.render import seconds, usd
 
 MOST_DAYS = 92
 

@@ -20,14 +20,13 @@ from fibatchd.store import operations
 from fibatchd.store.interface import Script
 from fibatchd.store.operations import Standings
 from fibatchd.web import paging
-from fibatchd.web.account.render import usd
 from fibatchd.web.admin.changes import note
 from fibatchd.web.auth import caller
 from fibatchd.web.conditional import json_answer
 from fibatchd.web.fields import query_text, query_words, read_fields, text_of
 from fibatchd.web.front import front
 from fibatchd.web.guards import read_body
-from fibatchd.web.render import encode, list_object
+from fibatchd.web.render import encode, list_object, usd
 
 MAX_BODY_BYTES = 64 * 1024
 MOST_SECONDS = 10**9

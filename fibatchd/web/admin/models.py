@@ -15,11 +15,11 @@ from fibatchd.store import drains, operations
 from fibatchd.store.operations import Operations, Worker
 from fibatchd.store.spending import Spent
 from fibatchd.upstream.fleet import Member
-from fibatchd.web.account.render import seconds, sums
+from fibatchd.web.account.render import sums
 from fibatchd.web.admin.changes import note
 from fibatchd.web.conditional import json_answer
 from fibatchd.web.front import front
-from fibatchd.web.render import encode, list_object
+from fibatchd.web.render import encode, list_object, seconds
 from fibatchd.web.throughput import Rates
 
 
