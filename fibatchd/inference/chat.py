@@ -1,5 +1,7 @@
 """`/v1/chat/completions`: the endpoint that the core brings, passed on as it is written."""
 
+from collections.abc import Collection
+
 import msgspec
 
 from fibatchd import rawjson
@@ -72,15 +74,18 @@ class ChatCompletions(Endpoint):
 
     def call(self, body: bytes, route: Route, options: Options, *, stream: bool = False) -> Call:
         """Send the client's own bytes, with the upstream's name for the model; a stream's usage is asked for."""
-        sent = _for_model(body, rawjson.split_object(body), route.upstream.model)
+        members = rawjson.split_object(body)
+        sent = _for_model(body, members, route.upstream.model)
         if not stream:
             return Call(self.path, sent)
-        given = rawjson.split_object(sent).get("stream_options")
+        given = members.get("stream_options")
         options_sent = b"{}" if given is None or is_null(given) else bytes(given)
-        wanted = rawjson.split_object(options_sent).get("include_usage")
+        stated = rawjson.split_object(options_sent)
+        wanted = stated.get("include_usage")
         asked = wanted is not None and rawjson.decode(wanted) is True
         if not asked:
-            sent = _with_member(sent, "stream_options", _with_member(options_sent, "include_usage", b"true"))
+            with_usage = _with_member(options_sent, stated, "include_usage", b"true")
+            sent = _with_member(sent, members, "stream_options", with_usage)
         return Call(self.path, sent, memo=asked)
 
     def reply(self, body: bytes, call: Call, route: Route) -> Reply:
@@ -159,8 +164,9 @@ def _for_model(text: bytes, members: dict[str, msgspec.Raw], model: str) -> byte
     return text if bytes(members["model"]) == name else rawjson.replace_member(text, "model", name, members)
 
 
-def _with_member(text: bytes, name: str, value: bytes) -> bytes:
-    change = rawjson.replace_member if name in rawjson.split_object(text) else rawjson.add_member
+def _with_member(text: bytes, members: Collection[str], name: str, value: bytes) -> bytes:
+    """Return a text that has members of these names with another value for one of them, or with that one more."""
+    change = rawjson.replace_member if name in members else rawjson.add_member
     return change(text, name, value)
 
 
