@@ -1,12 +1,15 @@
-"""How many interactive requests are on each model: what batch work yields to.
+"""How many interactive requests are on each model, and what room they leave: what batch work yields to.
 
 To the calls that this process serves come those that the other daemons on the database serve; or, where it is more, what
 an upstream's own metrics report of everybody else, the other daemons included.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+
+from fibatchd.config import Model
 
 
 def _nobody(_model_id: str) -> None:
@@ -54,3 +57,10 @@ class Load:
         if self._reported.get(model_id, 0) != count:
             self._reported[model_id] = count
             self.on_change(model_id)
+
+
+def room_for(model: Model, interactive: int) -> float:
+    """Return how many batch requests the interactive traffic leaves room for; infinity where nothing is to be kept."""
+    if model.capacity is None:
+        return math.inf
+    return max(0, model.capacity - interactive - model.reserve)

@@ -1,4 +1,4 @@
-"""How many batch requests of a model may run here now: its concurrency, less what interactive traffic needs. Pure.
+"""How much room a model's interactive traffic has left for batch requests of late. Pure.
 
 Yielding is immediate; coming back takes a second: the room counts as what it was at its least in the last second, so
 that batch work does not jump into every gap between two interactive requests.
@@ -6,8 +6,6 @@ that batch work does not jump into every gap between two interactive requests.
 
 import math
 from collections import deque
-
-from fibatchd.config import Model
 
 SETTLE_S = 1.0
 
@@ -46,10 +44,3 @@ class Room:
     def _forget(self, now: float) -> None:
         while self._past and self._past[0][1] + SETTLE_S <= now:
             self._past.popleft()
-
-
-def room_for(model: Model, interactive: int) -> float:
-    """Return how many batch requests the interactive traffic leaves room for; infinity where nothing is to be kept."""
-    if model.capacity is None:
-        return math.inf
-    return max(0, model.capacity - interactive - model.reserve)

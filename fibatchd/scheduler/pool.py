@@ -18,11 +18,12 @@ from fibatchd.domain.requests import Claimed, Outcome
 from fibatchd.errors import LeaseLost, StoreUnavailable, StoreUncertain
 from fibatchd.inference.catalogue import is_drained
 from fibatchd.inference.judge import Verdict, judge, owner_problem
+from fibatchd.inference.load import room_for
 from fibatchd.scheduler.accounts import AccountLoad
 from fibatchd.scheduler.attempt import cut_short, given_back, run_attempt, until
 from fibatchd.scheduler.demand import CLAIM_MAX, Demand, demand, fitting, is_low
 from fibatchd.scheduler.lease import Lease
-from fibatchd.scheduler.places import Room, room_for
+from fibatchd.scheduler.places import Room
 from fibatchd.scheduler.rate import Rate
 from fibatchd.scheduler.recorder import Recorder
 from fibatchd.scheduler.roles import Ended

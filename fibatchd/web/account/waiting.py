@@ -9,6 +9,7 @@ from fibatchd.context import Context
 from fibatchd.domain import states
 from fibatchd.domain.batches import Batch
 from fibatchd.inference.judge import Verdict, judge
+from fibatchd.inference.load import room_for
 from fibatchd.store.overview import Waiting
 from fibatchd.store.spending import seconds_to_midnight
 from fibatchd.upstream.balance import Replica, all_out, may_start
@@ -93,6 +94,4 @@ def _wait_for_upstreams(replicas: Sequence[Replica], around: Surroundings) -> Wa
 
 def _yields(model_id: str, around: Surroundings) -> bool:
     model = around.config.find_model(model_id)
-    if model is None or model.capacity is None:
-        return False
-    return around.context.load.interactive(model_id) + model.reserve >= model.capacity
+    return model is not None and room_for(model, around.context.load.interactive(model_id)) <= 0

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fibatchd.config import CHAT_COMPLETIONS, Model, Upstream
-from fibatchd.scheduler.places import SETTLE_S, Room, room_for
+from fibatchd.inference.load import room_for
+from fibatchd.scheduler.places import SETTLE_S, Room
 
 
 def model(**more):
