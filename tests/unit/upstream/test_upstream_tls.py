@@ -129,6 +129,13 @@ class TestTrust:
 
 
 class TestEnd:
+    def test_a_cut_is_told_where_python_would_ignore_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        lenient = ssl.create_default_context()
+        lenient.options |= ssl.OP_IGNORE_UNEXPECTED_EOF
+        monkeypatch.setattr(ssl, "create_default_context", lambda: lenient)
+        UpstreamClient("https://x", max_connections=1)
+        assert not lenient.options & ssl.OP_IGNORE_UNEXPECTED_EOF
+
     def close_after(self, answer: bytes, *, orderly: bool) -> object:
         async def script(peer: Peer) -> None:
             await peer.request()
