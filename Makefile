@@ -106,6 +106,7 @@ test-binary: $(VENV)/.installed-dev binary
 
 torture: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m torture
+	$(BIN)/python -m pytest -m "hypothesis and not torture" --hypothesis-profile=random
 
 test-real: $(VENV)/.installed-dev $(LLM_VENV)/.installed $(EMBED_VENV)/.installed
 	$(BIN)/python -m pytest -m real

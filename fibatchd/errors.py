@@ -1,9 +1,12 @@
-"""The exception tree. It imports nothing, so that every part may raise and catch these and nothing else crosses a boundary.
+"""The exception tree. It needs no other part, so that every part may raise and catch these, and nothing else crosses a
+boundary.
 
 Driver exceptions stay behind the store, socket exceptions behind the upstream client; what leaves a part is one of these.
 """
 
 from collections.abc import Mapping
+
+from fibatchd.printable import printable
 
 
 class FibatchdError(Exception):
@@ -11,11 +14,14 @@ class FibatchdError(Exception):
 
 
 class ConfigError(FibatchdError):
-    """The configuration is wrong. Raised with every problem found, each a line `path: what is wrong`."""
+    """The configuration is wrong. Raised with every problem found, each a line `path: what is wrong`.
+
+    What a file holds is quoted in many of them: line breaks and other control characters are shown as escapes.
+    """
 
     def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
+        self.problems = [printable(problem) for problem in problems]
+        super().__init__("\n".join(self.problems))
 
 
 class InvalidJson(FibatchdError):

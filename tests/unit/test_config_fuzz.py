@@ -117,4 +117,4 @@ def problems_on_one_line_each():
     else:
         return
     assert problems
-    assert all(len(problem.splitlines()) == 1 for problem in problems)
+    assert all(problem.isprintable() for problem in problems)

@@ -54,6 +54,10 @@ MALFORMED = [
     ("[log]\nlevel = 'inof'\n", ['log.level: "inof" is not one of "debug", "info", "warning", "error"']),
     ("[log]\nlevel = [1]\n", ['log.level: an array is not one of "debug", "info", "warning", "error"']),
     ("[server]\npublic_url = 'http://h\\u000A'\n".replace("'", '"'), ["server.public_url: holds a control character, such as a line break"]),
+    ('server = "${\\r"\n',
+     ["server: ${\\r is not a variable: write ${NAME}, of letters, digits and _",
+      "server: holds a control character, such as a line break",
+      'server: "${\\r" is not a table']),
     # addresses
     ("[server]\nlisten = ['8787']\n", [f'server.listen[0]: "8787" {LISTEN}']),
     ("[server]\nlisten = ['h:70000']\n", [f'server.listen[0]: "h:70000" {LISTEN}']),
