@@ -17,6 +17,7 @@ COMMANDS = {
     "init": "fibatchd.cli.init",
     "demo": "fibatchd.cli.demo",
     "run": "fibatchd.cli.run",
+    "settings": "fibatchd.cli.settings",
     "check-config": "fibatchd.cli.check_config",
     "account": "fibatchd.cli.account",
     "key": "fibatchd.cli.key",

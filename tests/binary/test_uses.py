@@ -56,6 +56,7 @@ def test_the_first_steps(program, tmp_path):
     made = program.run("init", tmp_path / "mine")
     assert f"serve --config {tmp_path}/mine/fibatchd.toml" in made
     program.run("check-config", "--config", tmp_path / "mine" / "fibatchd.toml")
+    assert "[server]" in program.run("settings")
 
 
 def polled(fetch, done):
