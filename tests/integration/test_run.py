@@ -6,11 +6,10 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from commands import fibatchd, started
-from daemons import ModelServerProcess, chat, closing_all
+from daemons import ModelServerProcess, chat, closing_all, until
 
 
 @pytest.fixture
@@ -98,6 +97,11 @@ def test_run_into_its_own_input(requests_file):
     assert path.read_bytes() == before
 
 
+def until_asked(process, model_server, count):
+    """Wait until the model was asked so often, or the run is over."""
+    until(lambda: process.poll() is not None or model_server.stats()["asked"] >= count)
+
+
 def test_run_killed_again_and_again(model_server, requests_file, tmp_path):
     total, concurrency = 300, 8
     model_server.control(delay=0.01)
@@ -106,8 +110,7 @@ def test_run_killed_again_and_again(model_server, requests_file, tmp_path):
     kills = 0
     for goal in (40, 110, 200):
         with started(*words) as process:
-            while process.poll() is None and model_server.stats()["asked"] < goal:
-                time.sleep(0.005)  # another process' progress can only be polled
+            until_asked(process, model_server, goal)
             process.send_signal(signal.SIGKILL)
             process.wait()
             kills += 1
@@ -131,8 +134,7 @@ def test_run_stopped_and_gone_on(model_server, requests_file, tmp_path, number):
     model_server.control(delay=0.02)
     words = ["run", requests_file(100), tmp_path / "out.jsonl", "--base-url", model_server.url, "--concurrency", 4]
     with started(*words) as process:
-        while process.poll() is None and model_server.stats()["asked"] < 20:
-            time.sleep(0.005)
+        until_asked(process, model_server, 20)
         process.send_signal(number)
         _, told = process.communicate(timeout=20)
         assert process.returncode == 128 + number

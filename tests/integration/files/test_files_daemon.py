@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 
 import daemons
 import psutil
@@ -72,11 +71,14 @@ def create(client, content):
     return client.post("/v1/batches", json=body).raise_for_status().json()
 
 
-def until(client, batch, *statuses):
-    while batch["status"] not in statuses:
-        time.sleep(0.01)  # the API is polled, as its users do
-        batch = client.get(f"/v1/batches/{batch['id']}").raise_for_status().json()
-    return batch
+def reached(client, batch, *statuses):
+    """The batch, once its status is one of these."""
+
+    def look():
+        found = client.get(f"/v1/batches/{batch['id']}").raise_for_status().json()
+        return found["status"] in statuses and found
+
+    return daemons.until(look)
 
 
 def check_output(client, batch, count):
@@ -110,7 +112,7 @@ def test_a_daemon_ended_while_finalizing_starts_over(tmp_path, processes, storag
     key = daemon.new_key()
     with daemon.client(key) as client:
         # A machine that is fast enough has it completed by now; then that is what must stay.
-        batch = until(client, create(client, jsonl(5_000)), "finalizing", "completed")
+        batch = reached(client, create(client, jsonl(5_000)), "finalizing", "completed")
     daemon.signal(how)
     daemon.wait()
     daemon = daemon.restart()

@@ -2,10 +2,10 @@
 
 import json
 import re
-import time
 
 import psutil
 import pytest
+from daemons import until
 from fibatchd_plugins.message_batches.to_chat import to_chat
 from message_space import cases, is_no_op, marks, names, without
 from stand import standing
@@ -19,10 +19,11 @@ MIB = 2**20
 
 
 def ended(client, batch):
-    while batch["processing_status"] != "ended":
-        time.sleep(0.1)  # the API is polled, as its users do
-        batch = client.get(f"{PATH}/{batch['id']}").raise_for_status().json()
-    return batch
+    def look():
+        found = client.get(f"{PATH}/{batch['id']}").raise_for_status().json()
+        return found["processing_status"] == "ended" and found
+
+    return until(look)
 
 
 def run(client, requests):
