@@ -84,7 +84,7 @@ def values(hint: Any, depth: int) -> Iterator[tuple[Path, Any]]:
     elif origin is dict or hint is dict:
         yield (), {MARKS.text(): MARKS.text()}
     elif (
-        origin is not None and issubclass(origin, collections.abc.Iterable | collections.abc.Sequence)
+        isinstance(origin, type) and issubclass(origin, collections.abc.Iterable | collections.abc.Sequence)
     ) or is_sequence(origin):
         yield from (((0, *path), [value]) for path, value in values(args[0], depth))
     elif not (hint is type(None) or is_file(hint) or is_answer(hint)):

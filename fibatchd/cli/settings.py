@@ -7,5 +7,5 @@ import click
 
 @click.command()
 def command() -> None:
-    """Print every setting with its default and what it is for, as a configuration file."""
+    """Print every setting, with its default."""
     click.echo(files("fibatchd_config").joinpath("fibatchd.example.toml").read_text("utf-8"), nl=False)
