@@ -132,9 +132,8 @@ REMOVE_BYTES = 32 * 2**20
 """PostgreSQL removes a large value in pieces of 2 KB: gigabytes would take longer than one statement may."""
 
 _UNOPENED = "prepared = 0 AND closed_as IS NULL AND ended_at IS NULL AND deleted_at IS NULL"
-_REQUEST_COLUMNS = (
-    "number", "lane", "status", "ended_at", "request_id", "error_code", "error_message", "error_status"
-)  # fmt: skip
+_REQUEST_COLUMNS = ("number", "lane", "status")
+_FAILURE_COLUMNS = ("ended_at", "error_code", "error_message", "error_status")
 
 
 def append(reserved: Reserved, offset: int, requests: Sequence[NewRequest]) -> Script[bool]:
@@ -147,14 +146,17 @@ def append(reserved: Reserved, offset: int, requests: Sequence[NewRequest]) -> S
         return False
     ((now,),) = yield NOW
     numbers = range(reserved.first + offset, reserved.first + offset + len(requests))
-    rows: list[Row] = []
+    queued: list[Row] = []
+    failed: list[Row] = []
     for number, request in zip(numbers, requests, strict=True):
         lane = reserved.lanes[request.model]
         if failure := request.failure:
-            rows.append((number, lane, "failed", now, None, *failure.columns()))
+            failed.append((number, lane, "failed", now, *failure.columns()))
         else:
-            rows.append((number, lane, "queued", None, None, None, None, None))
-    yield Insert("requests", _REQUEST_COLUMNS, rows)
+            queued.append((number, lane, "queued"))
+    yield Insert("requests", _REQUEST_COLUMNS, queued)
+    if failed:
+        yield Insert("requests", _REQUEST_COLUMNS + _FAILURE_COLUMNS, failed)
     bodies = [(number, request.custom_id, request.body) for number, request in zip(numbers, requests, strict=True)]
     yield Insert("request_bodies", ("number", "custom_id", "body"), bodies)
     return True

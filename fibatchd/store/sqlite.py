@@ -12,7 +12,8 @@ import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -33,6 +34,7 @@ P = ParamSpec("P")
 log = structlog.get_logger(__name__)
 
 GROUP_MAX = 256  # scripts in one commit: enough to amortise it, few enough to keep each one's wait short
+ROWS_AT_ONCE = 100
 READERS = 4
 BUSY_TIMEOUT_MS = 5000
 GIVEN_UP_STEPS = 100_000  # of its virtual machine, some ms: so often a read looks whether anybody waits for it
@@ -84,9 +86,8 @@ def run_script(connection: apsw.Connection, script: Script[T], now: float, notes
             elif type(step) is Many:
                 rows = list(connection.executemany(_dialect(step.sql), step.rows))
             elif type(step) is Insert:
-                marks = ", ".join("?" * len(step.columns))
-                sql = f"INSERT INTO {step.table} ({', '.join(step.columns)}) VALUES ({marks})"
-                rows = list(connection.executemany(sql, step.rows))
+                _insert(connection, step)
+                rows = []
             elif type(step) is Now:
                 rows = [(now,)]
             else:
@@ -98,6 +99,22 @@ def run_script(connection: apsw.Connection, script: Script[T], now: float, notes
         return result
     finally:
         script.close()
+
+
+def _insert(connection: apsw.Connection, step: Insert) -> None:
+    """Insert rows, a hundred by one statement: with each statement the interpreter changes hands, and others take their turn
+    before it comes back."""
+    many = len(step.rows) - len(step.rows) % ROWS_AT_ONCE
+    for start in range(0, many, ROWS_AT_ONCE):
+        part = step.rows[start : start + ROWS_AT_ONCE]
+        connection.execute(_insertion(step.table, step.columns, ROWS_AT_ONCE), tuple(chain.from_iterable(part)))
+    connection.executemany(_insertion(step.table, step.columns, 1), step.rows[many:])
+
+
+@cache
+def _insertion(table: str, columns: tuple[str, ...], rows: int) -> str:
+    row = f"({', '.join('?' * len(columns))})"
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * rows)}"
 
 
 def _translated(error: BaseException) -> BaseException:
