@@ -22,7 +22,7 @@ from fibatchd.inference.endpoint import (
     Route,
     StreamEditor,
 )
-from fibatchd.inference.items import custom_id_of, method_problem, url_of
+from fibatchd.inference.items import custom_id_of, method_problem, url_of, usual_item
 from fibatchd.inference.members import Members, is_null, is_string
 from fibatchd.inference.schema import BodySchema, load_schema
 from fibatchd.inference.sse import EventSplitter
@@ -66,5 +66,5 @@ __all__ = [
     "list_object", "load_schema", "method_problem", "new_id", "one", "output_line", "paging", "pass_fence", "pieces",
     "public", "rawjson", "read_body", "read_fragment", "read_piece", "read_pieces", "read_usage", "request_id",
     "require_access", "require_batches", "require_for_creation", "require_quota", "require_room", "results", "retry_after",
-    "states", "store_batch", "url_of",
+    "states", "store_batch", "url_of", "usual_item",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw
 
 from fibatchd.errors import InvalidJson, UnknownMember
-from fibatchd.jsonbounds import TOO_MUCH, is_deeper, is_too_much
+from fibatchd.jsonbounds import MOST_PARTS, TOO_MUCH, is_deeper, is_too_much
 from fibatchd.jsonspans import element_spans, member_spans
 
 T = TypeVar("T")
@@ -80,10 +80,25 @@ def read_known(text: bytes, names: frozenset[str], *, null_others: bool = False)
     else:
         members = {name: raw for name in names if (raw := getattr(found, name)) is not None}
     # Names with letters written as escapes aside, a member that occurs twice has its quoted name twice in the text.
-    may_repeat = any(text.count(b'"%b"' % name.encode()) > 1 for name in members) or _ESCAPED_LETTER.search(text)
+    may_repeat = _has_room_for_another(text, members) and (
+        any(text.count(b'"%b"' % name.encode()) > 1 for name in members) or _ESCAPED_LETTER.search(text)
+    )
     if may_repeat and (twice := duplicate_member(text, members)) is not None:
         raise InvalidJson(f"{twice}: occurs twice")
     return members
+
+
+def read_as(text: bytes, decode: Callable[[bytes], T]) -> T | None:
+    """Return what a decoder of msgspec for a certain form makes of a text that keeps to the rules of `read_object`. None for
+    any other text, right or wrong, which `read_object` tells; and for a large one, whose amount would have to be checked."""
+    if len(text) > MOST_PARTS:
+        return None
+    try:
+        found = decode(text)
+        _check_shape(text)
+    except (msgspec.DecodeError, InvalidJson, RecursionError):
+        return None
+    return found
 
 
 def check_value(text: bytes | Raw) -> None:
@@ -149,12 +164,7 @@ def duplicate_member(text: bytes, members: dict[str, Raw]) -> str | None:
 
     `members` is what `read_object` or `split_object` made of `text`. Names are compared as decoded: "\\u0061" is "a".
     """
-    # No text with these members is shorter than this. One of them once more takes its name, quotes, a colon, a comma, and a
-    # digit at least; white space between tokens is mostly less.
-    shortest = 1 + 4 * len(members) + sum(map(len, members)) + sum(map(len, members.values()))
-    if not members or len(text) < shortest + 5 + min(map(len, members)):
-        return None
-    if text == _as_json_dumps_writes(members):
+    if not _has_room_for_another(text, members) or text == _as_json_dumps_writes(members):
         return None
     seen: set[str] = set()
     for key, _start, _end in member_spans(text):
@@ -359,6 +369,15 @@ def _string(token: bytes) -> str:
     """Decode a JSON string as written, lone surrogates included."""
     decoded: str = json.loads(token.decode())
     return decoded
+
+
+def _has_room_for_another(text: bytes, members: dict[str, Raw]) -> bool:
+    """Whether one of the members may stand in the text once more, which takes its name, quotes, a colon, a comma and a digit
+    at least. White space between tokens is mostly less."""
+    unused = len(text) - 1
+    for name, raw in members.items():
+        unused -= 4 + len(name) + len(raw)
+    return unused >= 5 and bool(members) and unused >= 5 + min(map(len, members))
 
 
 def _as_json_dumps_writes(members: dict[str, Raw]) -> bytes:

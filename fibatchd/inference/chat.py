@@ -1,6 +1,6 @@
 """`/v1/chat/completions`: the endpoint that the core brings, passed on as it is written."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -8,6 +8,7 @@ from fibatchd import rawjson
 from fibatchd.config import CHAT_COMPLETIONS
 from fibatchd.domain.requests import Usage
 from fibatchd.errors import InvalidJson
+from fibatchd.inference import usual_chat
 from fibatchd.inference.endpoint import BrokenReply, Call, Endpoint, Options, Problem, Reply, Route, StreamEditor
 from fibatchd.inference.members import is_null
 from fibatchd.inference.schema import load_schema
@@ -71,6 +72,10 @@ class ChatCompletions(Endpoint):
         if batch and value.get("stream"):
             return Problem("stream: a batched request cannot be streamed", "stream", "streaming_unsupported")
         return None
+
+    def passes_at_sight(self, members: Mapping[str, msgspec.Raw]) -> bool:
+        """Know the form that most bodies have: see `usual_chat`."""
+        return usual_chat.is_usual(members)
 
     def call(self, body: bytes, route: Route, options: Options, *, stream: bool = False) -> Call:
         """Send the client's own bytes, with the upstream's name for the model; a stream's usage is asked for."""

@@ -1,12 +1,50 @@
-"""The members of one batched request, in whatever form it came: shared checks, each a value or a Problem."""
+"""The members of one batched request, in whatever form it came: shared checks, each a value or a Problem.
+
+Nearly all requests have the same form, and of those that have it the form is checked at one go.
+"""
+
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from fibatchd import rawjson
 from fibatchd.inference.endpoint import Problem
 from fibatchd.inference.target import INVALID_TYPE, MISSING
 
 LONGEST_CUSTOM_ID = 512
+
+_LEAST = len('{"custom_id":"","body":}')
+_METHOD = len(',"method":"POST"')
+_URL = len(',"url":""')
+_ONCE_MORE = len(',"url":0')
+
+
+class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A request of the usual form. `body` is JSON of any kind."""
+
+    custom_id: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_CUSTOM_ID)]
+    body: msgspec.Raw
+    method: Literal["POST"] | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+
+
+_decode_item = msgspec.json.Decoder(Item).decode
+
+
+def usual_item(text: bytes) -> Item | None:
+    """Return an item in which nothing but its url and its body can be wrong. None where the other checks of this module have
+    to look: at what is wrong, and at what is right and unusual."""
+    item = rawjson.read_as(text, _decode_item)
+    if item is None or "\0" in item.custom_id:
+        return None
+    unused = len(text) - _LEAST - len(item.custom_id) - len(item.body)
+    if item.method is not UNSET:
+        unused -= _METHOD
+    if item.url is not UNSET:
+        unused -= _URL + len(item.url)
+    # The decoder does not tell of a member that occurs twice: here no other one has room.
+    return item if unused < _ONCE_MORE else None
 
 
 def unknown_field(name: str) -> Problem:

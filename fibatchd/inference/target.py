@@ -53,6 +53,8 @@ class Target:
         model = self._model(members.get("model"))
         if isinstance(model, Problem):
             return model
+        if self.endpoint.passes_at_sight(members):
+            return model
         return (
             self.endpoint.check(body, batch=self.batch, options=self.options)
             or self.endpoint.route_problem(body, model)

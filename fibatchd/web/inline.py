@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
+from msgspec import UNSET
 
 from fibatchd import rawjson
 from fibatchd.config import CHAT_COMPLETIONS
@@ -15,7 +16,7 @@ from fibatchd.domain.requests import NewRequest, Submitted
 from fibatchd.errors import ApiError, InvalidJson
 from fibatchd.ids import new_id
 from fibatchd.inference.endpoint import Problem
-from fibatchd.inference.items import custom_id_of, method_problem, repeated_field, unknown_field, url_of
+from fibatchd.inference.items import custom_id_of, method_problem, repeated_field, unknown_field, url_of, usual_item
 from fibatchd.inference.target import INVALID_TYPE, MISSING, Target
 from fibatchd.store.admission import NewBatch
 from fibatchd.web.endpoints import endpoint_problem
@@ -106,7 +107,8 @@ class Checker:
 
     def check(self, start: int, items: Sequence[msgspec.Raw]) -> list[NewRequest]:
         """Check the requests at positions `start` on. Raises ApiError 400 for the first that is wrong."""
-        return [self._check(f"requests[{start + offset}]", bytes(item)) for offset, item in enumerate(items)]
+        texts = map(bytes, items)
+        return [self._usual(text) or self._check(f"requests[{index}]", text) for index, text in enumerate(texts, start)]
 
     def check_again(self, start: int, items: Sequence[Submitted]) -> list[NewRequest]:
         """Check requests that were good before, from position `start` on. Raises ApiError 400 for the first that no longer
@@ -120,6 +122,20 @@ class Checker:
                 raise _refused(f"{where} (custom_id '{item.custom_id}')", where, found)
             checked.append(found)
         return checked
+
+    def _usual(self, text: bytes) -> NewRequest | None:
+        """Return a request of the usual form that is right. None for any other: `_check` tells what is wrong with it, if
+        anything."""
+        item = usual_item(text)
+        if item is None or item.custom_id in self._seen or self._target is None:
+            return None
+        if (CHAT_COMPLETIONS if item.url is UNSET else item.url) != self.endpoint:
+            return None
+        model = self._target.judge(body := bytes(item.body))
+        if isinstance(model, Problem):
+            return None
+        self._seen.add(item.custom_id)
+        return NewRequest(item.custom_id, model.id, body)
 
     def _check(self, where: str, text: bytes) -> NewRequest:
         try:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from fibatchd.plugin_api import (
     InvalidJson,
@@ -20,12 +21,14 @@ from fibatchd.plugin_api import (
     method_problem,
     rawjson,
     url_of,
+    usual_item,
 )
 
 from .lines import Line
 
 MOST_PROBLEMS = 1000
 LONGEST_QUOTE = 200
+LONGEST_KEPT = 32
 
 FIELDS = ("custom_id", "method", "url", "body")
 MISSING = "missing_required_parameter"
@@ -55,27 +58,28 @@ class Checker:
         self._target = target
         self._most_requests = most_requests
         self._longest_line = longest_line
-        self._seen: set[bytes] = set()
+        self._seen: set[str | bytes] = set()
         self.problems: list[LineProblem] = []
         self.model: Model | None = None
         self.total = 0
         self.full = False
 
-    def check(self, lines: Iterable[Line]) -> None:
-        """Check the next lines."""
+    def check(self, lines: Iterable[Line]) -> list[NewRequest]:
+        """Check the next lines. Returns the requests of those that are good."""
+        requests = []
         for line in lines:
             if self.full:
-                return
+                break
             self.total += 1
             if self.total > self._most_requests:
                 message = f"The file has more than {self._most_requests} requests"
                 self._add(LineProblem("too_many_requests_in_file", message, None, None))
                 self.full = True
-                return
-            for problem in self._problems(line):
-                self._add(
-                    LineProblem(problem.code, f"Line {line.number}: {problem.message}", problem.param, line.number)
-                )
+                break
+            request = self._usual(line.text) or self._looked_at(line)
+            if request is not None:
+                requests.append(request)
+        return requests
 
     def finish(self) -> list[LineProblem]:
         """The file is over; return what is wrong with it."""
@@ -91,6 +95,27 @@ class Checker:
             problem = LineProblem("too_many_errors", message, None, None)
             self.full = True
         self.problems.append(problem)
+
+    def _usual(self, text: bytes | None) -> NewRequest | None:
+        """Return the request of a line of the usual form that is right. None for any other: `_looked_at` tells what is wrong
+        with it, if anything."""
+        item = None if text is None else usual_item(text)
+        if item is None or item.method is UNSET or item.url != self._target.endpoint.path:
+            return None
+        name = _short(item.custom_id)
+        model = self._target.judge(body := bytes(item.body))
+        if name in self._seen or self.model is None or model != self.model:
+            return None
+        self._seen.add(name)
+        return NewRequest(item.custom_id, self.model.id, body)
+
+    def _looked_at(self, line: Line) -> NewRequest | None:
+        """Return the request of a line, None where something is wrong with it."""
+        good = True
+        for problem in self._problems(line):
+            good = False
+            self._add(LineProblem(problem.code, f"Line {line.number}: {problem.message}", problem.param, line.number))
+        return _request_of(line, self.model) if good else None
 
     def _problems(self, line: Line) -> Iterator[Problem]:
         if line.text is None:
@@ -118,11 +143,10 @@ class Checker:
         custom_id = custom_id_of(raw)
         if isinstance(custom_id, Problem):
             return custom_id
-        # Digests, for all names of a file may be as large as the file.
-        digest = hashlib.blake2b(custom_id.encode(), digest_size=16).digest()
-        if digest in self._seen:
+        name = _short(custom_id)
+        if name in self._seen:
             return Problem("custom_id: used by an earlier line", "custom_id", "duplicate_custom_id")
-        self._seen.add(digest)
+        self._seen.add(name)
         return None
 
     def _url(self, raw: msgspec.Raw) -> Problem | None:
@@ -145,16 +169,21 @@ class Checker:
         return None
 
 
-def requests_of(lines: Sequence[Line], model: str) -> list[NewRequest]:
-    """Return the requests of lines that were found good before."""
-    requests = []
-    for line in lines:
-        assert line.text is not None
-        members = rawjson.split_object(line.text)
-        custom_id = custom_id_of(members["custom_id"])
-        assert isinstance(custom_id, str)
-        requests.append(NewRequest(custom_id, model, bytes(members["body"])))
-    return requests
+def _request_of(line: Line, model: Model | None) -> NewRequest:
+    """Return the request of a line that was found good."""
+    assert line.text is not None
+    assert model is not None
+    members = rawjson.split_object(line.text)
+    custom_id = custom_id_of(members["custom_id"])
+    assert isinstance(custom_id, str)
+    return NewRequest(custom_id, model.id, bytes(members["body"]))
+
+
+def _short(custom_id: str) -> str | bytes:
+    """Return a name to remember: itself, or the digest of a long one, for all names of a file may be as large as the file."""
+    if len(custom_id) <= LONGEST_KEPT:
+        return custom_id
+    return hashlib.blake2b(custom_id.encode(), digest_size=16).digest()
 
 
 def errors_object(problems: Sequence[LineProblem]) -> str:

@@ -4,13 +4,13 @@ A line ends with `\\n` or `\\r\\n`, the last one perhaps with nothing; a byte or
 are skipped but counted.
 """
 
-from typing import NamedTuple
+from msgspec import Struct
 
 BOM = b"\xef\xbb\xbf"
 BLANKS = b" \t\r"
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True, gc=False):
     """A line that is not blank. `text` is without its end; None where the line is too long to be looked at."""
 
     number: int

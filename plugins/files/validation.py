@@ -1,7 +1,7 @@
 """Checks the input file of a batch in the background, then stores its requests and opens the batch, whole or not at all.
 
-A durable job: one that is cut short starts over, on any daemon. The file is read twice, a bounded piece at a time: once to
-judge all lines, once to store them.
+A durable job: one that is cut short starts over, on any daemon. The file is read once, a bounded piece at a time: what is
+right so far is stored where nobody sees it, until all lines have been judged.
 """
 
 from collections.abc import AsyncGenerator
@@ -31,13 +31,14 @@ from fibatchd.plugin_api import (
 )
 
 from . import scripts
-from .checking import Checker, LineProblem, errors_object, requests_of
+from .checking import Checker, LineProblem, errors_object
 from .held import JobLost, held
 from .lines import Line, LineSplitter
 
 VALIDATE = "files:validate"
 API = "batches"
 LINES_AT_ONCE = 2000
+SHORTEST_LINE = len('{"custom_id":"","method":"POST","url":"","body":{}}')
 
 log = structlog.get_logger(__name__)
 
@@ -77,14 +78,15 @@ async def validate(context: Context, job: jobs.Job) -> None:
 async def _validate(context: Context, job: jobs.Job, work: Work) -> None:
     settings = context.config.batches
     checker = Checker(_target(context, work), most_requests=settings.max_requests, longest_line=settings.max_line_bytes)
+    staging = Staging(context, job, work, min(settings.max_requests, work.size // SHORTEST_LINE + 1))
     async with aclosing(read_lines(context.store, work, settings.max_line_bytes)) as pieces:
         async for lines in pieces:
-            await in_worker(checker.check, lines)
+            requests = await in_worker(checker.check, lines)
             if checker.full:
                 break
-    problems = checker.finish()
-    if not problems and checker.model is not None:
-        problems = await _store(context, job, work, checker.model.id, checker.total)
+            if not checker.problems:
+                await staging.append(requests)
+    problems = checker.finish() or await staging.open()
     if problems:
         await context.store.write(refuse, job, errors_object(problems), context.policy)
     log.info("input file checked", batch=work.batch_id, requests=checker.total, problems=len(problems))
@@ -95,22 +97,42 @@ def _target(context: Context, work: Work) -> Target:
     return Target(context.config, work.account, work.key, endpoint, batch=True, drained=context.drained)
 
 
-async def _store(context: Context, job: jobs.Job, work: Work, model: str, total: int) -> list[LineProblem]:
-    """Store all requests and open the batch; return what stands against it, and then it is not open."""
-    store, limits, longest = context.store, context.limits, context.config.batches.max_line_bytes
-    while await store.write(retract, job):
-        pass
-    reserved = await store.write(reserve, job, work, model, total, limits)
-    if isinstance(reserved, admission.OverLimit):
-        return _too_many_unfinished(reserved)
-    offset = 0
-    async with aclosing(read_lines(store, work, longest)) as pieces:
-        async for lines in pieces:
-            requests = await in_worker(requests_of, lines, model)
-            await store.write(append, job, reserved, offset, requests)
-            offset += len(requests)
-    over_limit = await store.write(open_checked, job, work, reserved, model, total, limits)
-    return _too_many_unfinished(over_limit) if over_limit is not None else []
+class Staging:
+    """Stores a batch's requests while the rest of its file is still to be checked. Nobody sees them before `open`; those of a
+    batch that is not opened are retracted in the end. They are `most` at most."""
+
+    def __init__(self, context: Context, job: jobs.Job, work: Work, most: int) -> None:
+        self._store = context.store
+        self._limits = context.limits
+        self._job = job
+        self._work = work
+        self._most = most
+        self._total = 0
+        self._model = ""
+        self._reserved: admission.Reserved | admission.OverLimit | None = None
+
+    async def append(self, requests: list[NewRequest]) -> None:
+        """Store the next requests, unless the account would have too many. Raises StoreUnavailable, JobLost, Over."""
+        if self._reserved is None:
+            while await self._store.write(retract, self._job):
+                pass
+            self._model = requests[0].model
+            self._reserved = await self._store.write(
+                reserve, self._job, self._work, self._model, self._most, len(requests), self._limits
+            )
+        if isinstance(self._reserved, admission.Reserved):
+            await self._store.write(append, self._job, self._reserved, self._total, requests)
+            self._total += len(requests)
+
+    async def open(self) -> list[LineProblem]:
+        """Open the batch, all of its requests being stored; return what stands against it, and then it is not open."""
+        reserved: admission.Reserved | admission.OverLimit | None = self._reserved
+        assert reserved is not None
+        if isinstance(reserved, admission.Reserved):
+            reserved = await self._store.write(
+                open_checked, self._job, self._work, reserved, self._model, self._total, self._limits
+            )
+        return [] if reserved is None else _too_many_unfinished(reserved)
 
 
 def _too_many_unfinished(over_limit: admission.OverLimit) -> list[LineProblem]:
@@ -171,16 +193,17 @@ def retract(job: jobs.Job) -> Script[bool]:
 
 
 def reserve(
-    job: jobs.Job, work: Work, model: str, total: int, limits: admission.Limits
+    job: jobs.Job, work: Work, model: str, most: int, first: int, limits: admission.Limits
 ) -> Script[admission.Reserved | admission.OverLimit]:
-    """Take numbers for the requests, unless they would be too many: so they are not stored in vain. Raises JobLost, Over."""
+    """Take numbers for `most` requests, unless the `first` of them would be too many: so they are not stored in vain. Raises
+    JobLost, Over."""
     yield from held(job)
-    over_limit = yield from _too_many(work, total, limits)
+    over_limit = yield from _too_many(work, first, limits)
     if over_limit is not None:
         return over_limit
     if not (yield from admission.is_unopened(work.batch_id, stay=True)):
         raise Over
-    return (yield from admission.reserve(work.batch_id, [model], total))
+    return (yield from admission.reserve(work.batch_id, [model], most))
 
 
 def append(job: jobs.Job, reserved: admission.Reserved, offset: int, requests: list[NewRequest]) -> Script[None]:

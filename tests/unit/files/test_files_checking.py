@@ -2,10 +2,12 @@
 
 import json
 
-from fibatchd_plugins.files.checking import MOST_PROBLEMS, Checker, errors_object, quotable, requests_of
+import pytest
+from fibatchd_plugins.files.checking import LONGEST_KEPT, MOST_PROBLEMS, Checker, errors_object, quotable
 from fibatchd_plugins.files.lines import LineSplitter
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from fibatchd import config as configuration
 from fibatchd.domain.accounts import Account, Key
@@ -43,8 +45,7 @@ def lines_of(content, longest=10_000):
 def check(content, most_requests=1000):
     checker = Checker(TARGET, most_requests=most_requests, longest_line=10_000)
     lines = lines_of(content)
-    checker.check(lines)
-    return checker, lines, checker.finish()
+    return checker, lines, checker.check(lines), checker.finish()
 
 
 def item(custom_id="a", **changes):
@@ -88,7 +89,7 @@ pieces = st.one_of(
 @settings(max_examples=300)
 @given(content=st.lists(pieces, max_size=12).map(b"".join))
 def test_no_line_is_lost(content):
-    checker, lines, problems = check(content)
+    checker, lines, requests, problems = check(content)
     assert checker.total == len(lines)
     shown = json.loads(errors_object(problems))
     errors_object(problems).encode()  # what a database must be able to hold
@@ -101,7 +102,6 @@ def test_no_line_is_lost(content):
     good = [line for line in lines if line.number not in bad]
     if good:
         assert checker.model is not None
-    requests = requests_of(good, "m")
     assert len(requests) == len({request.custom_id for request in requests}) == len(good)
     for line, request in zip(good, requests, strict=True):
         assert json.loads(request.body) == json.loads(line.text)["body"]
@@ -111,14 +111,34 @@ def test_no_line_is_lost(content):
 @given(names=st.lists(st.text(min_size=1, max_size=6).filter(lambda text: "\0" not in text), unique=True, min_size=1))
 def test_good_files_are_good(names):
     content = b"".join(json.dumps(item(name)).encode() + b"\n" for name in names)
-    _, lines, problems = check(content)
+    _, _, requests, problems = check(content)
     assert problems == []
-    assert [request.custom_id for request in requests_of(lines, "m")] == names
+    assert [(request.custom_id, request.model) for request in requests] == [(name, "m") for name in names]
+
+
+@settings(max_examples=300)
+@given(content=st.lists(pieces, max_size=12).map(b"".join))
+def test_lines_of_the_usual_form_are_judged_as_all_others_are(content):
+    checker, _, requests, problems = check(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fibatchd_plugins.files.checking.usual_item", lambda text: None)
+        other, _, same_requests, same_problems = check(content)
+    assert problems == same_problems
+    assert [astuple(request) for request in requests] == [astuple(request) for request in same_requests]
+    assert (checker.total, checker.full, checker.model) == (other.total, other.full, other.model)
+
+
+@pytest.mark.parametrize("length", [1, LONGEST_KEPT, LONGEST_KEPT + 1, 512])
+def test_a_name_of_any_length_is_known_again(length):
+    content = b"".join(json.dumps(item("x" * length)).encode() + b"\n" for _ in range(2))
+    _, _, requests, problems = check(content)
+    assert len(requests) == 1
+    assert [(problem.code, problem.line) for problem in problems] == [("duplicate_custom_id", 2)]
 
 
 def test_a_twin_that_is_written_otherwise_is_a_twin():
     twin = json.dumps(item("a")).replace('"a"', '"\\u0061"').encode()
-    _, _, problems = check(json.dumps(item("a")).encode() + b"\n" + twin)
+    _, _, _, problems = check(json.dumps(item("a")).encode() + b"\n" + twin)
     assert [(problem.code, problem.line) for problem in problems] == [("duplicate_custom_id", 2)]
 
 
@@ -127,13 +147,13 @@ def test_an_unknown_model_counts_before_another_one():
         json.dumps(item(name, body={"model": model})).encode()
         for name, model in [("a", "m"), ("b", "x"), ("c", "n"), ("d", "em")]
     )
-    _, _, problems = check(content)
+    _, _, _, problems = check(content)
     assert [(problem.code, problem.line) for problem in problems] == [("model_not_found", 2), ("mismatched_model", 3)]
 
 
 def test_problems_end_at_a_thousand_in_the_middle_of_a_line():
     content = b"{}\n" * 300  # four problems each
-    checker, _, problems = check(content)
+    checker, _, _, problems = check(content)
     assert len(problems) == MOST_PROBLEMS + 1
     assert problems[-1].code == "too_many_errors"
     assert checker.full
@@ -142,7 +162,7 @@ def test_problems_end_at_a_thousand_in_the_middle_of_a_line():
 
 def test_too_many_requests_end_the_check():
     content = b"".join(json.dumps(item(str(number))).encode() + b"\n" for number in range(5))
-    checker, _, problems = check(content, most_requests=3)
+    checker, _, _, problems = check(content, most_requests=3)
     assert [problem.code for problem in problems] == ["too_many_requests_in_file"]
     assert checker.full
 
