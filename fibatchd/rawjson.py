@@ -41,8 +41,9 @@ _check_syntax = msgspec.json.Decoder(Raw).decode
 
 # Applied only where the syntax is known to be right, which is why it can be short.
 _COLON = re.compile(rb"\s*:\s*")
-_WIDE_BREAKS = (b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
-"""U+0085, U+2028 and U+2029 in UTF-8. To look for one takes twenty times as long as to see that a text is ASCII."""
+_WIDE_BREAKS = {b"\xc2\x85": rb"\u0085", b"\xe2\x80\xa8": rb"\u2028", b"\xe2\x80\xa9": rb"\u2029"}
+"""In UTF-8, and as they may be written in a string. To look for one takes twenty times as long as to see that a text is
+ASCII, or that it has no such first byte."""
 
 # Applied to any text.
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:[67]|5[fF])")
@@ -215,20 +216,20 @@ def jsonl_line(text: bytes) -> bytes:
     """
     line = text.replace(b"\n", b" ").replace(b"\r", b" ")
     if not line.isascii():
-        line = (
-            line.replace(b"\xc2\x85", b"\\u0085")
-            .replace(b"\xe2\x80\xa8", b"\\u2028")
-            .replace(b"\xe2\x80\xa9", b"\\u2029")
-        )
+        for mark, escape in _WIDE_BREAKS.items():
+            line = line.replace(mark, escape)
     return line
 
 
-def is_jsonl(text: bytes, lines: int) -> bool:
-    """Whether JSON texts that each end with `\\n` stand on a line each as they are: so many `jsonl_line`s would change
-    nothing."""
-    if b"\r" in text or text.count(b"\n") != lines:
+def is_jsonl(text: bytes, values: bytes) -> bool:
+    """Whether JSON texts that each end with `\\n` stand on a line each as they are: `jsonl_line`s would change nothing.
+
+    `values` are those parts of them that no encoder has written, one behind the other: only there can line breaks be between
+    tokens. (To look for these takes a fraction of the time of counting lines.)
+    """
+    if b"\n" in values or b"\r" in values:
         return False
-    return text.isascii() or not any(mark in text for mark in _WIDE_BREAKS)
+    return text.isascii() or not any(mark[:1] in text and mark in text for mark in _WIDE_BREAKS)
 
 
 def shown(name: str) -> str:

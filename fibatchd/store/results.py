@@ -57,8 +57,13 @@ def piece(batch: Batch, first: int, last: int, *, max_rows: int, max_bytes: int)
             if number > first and total + size > max_bytes:
                 break
             end, total = number, total + size
+    return (yield from between(batch, first, end))
+
+
+def between(batch: Batch, first: int, last: int) -> Script[list[Result]]:
+    """Return the results numbered `first` to `last`, whatever their size."""
     closing = yield from closing_of(batch)
-    rows = yield Query(_RESULT, (first, end) * 3)
+    rows = yield Query(_RESULT, (first, last) * 3)
     return [result_from(row, *closing) for row in rows]
 
 

@@ -7,9 +7,9 @@ first byte goes out, so the first download reads the batch twice; the digest is 
 import hashlib
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from itertools import pairwise
 from weakref import WeakValueDictionary
 
 import trio
@@ -17,7 +17,7 @@ import trio
 from fibatchd.domain.batches import Batch
 from fibatchd.store.interface import Store
 from fibatchd.store.results import Range
-from fibatchd.web.reading import read_pieces
+from fibatchd.web.reading import read_between, read_piece
 from fibatchd.web.render import output_lines
 
 REMEMBERED = 128
@@ -25,7 +25,8 @@ REMEMBERED = 128
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """An export without its bytes: SHA-256 in hex, size, and where its pieces start: (byte, number of the request)."""
+    """An export without its bytes: SHA-256 in hex, size, and where its pieces start: (byte, number of the request);
+    behind the last one stands its end."""
 
     sha256: str
     size: int
@@ -55,26 +56,25 @@ class Digests:
 async def compute(store: Store, batch: Batch) -> Digest:
     """Write the export once, to nowhere."""
     hashed = hashlib.sha256()
-    size = 0
-    starts: list[tuple[int, int]] = []
     whole = Range.of(batch)
-    async with aclosing(read_pieces(store, batch, whole.first, whole.last)) as pieces:
-        async for piece in pieces:
-            starts.append((size, piece[0].number))
-            lines = output_lines(piece)
-            hashed.update(lines)
-            size += len(lines)
+    size, number = 0, whole.first
+    starts = [(size, number)]
+    while number <= whole.last:
+        lines, number = await read_piece(store, batch, number, whole.last, output_lines)
+        hashed.update(lines)
+        size += len(lines)
+        starts.append((size, number))
     return Digest(hashed.hexdigest(), size, starts)
 
 
-async def export(store: Store, batch: Batch, digest: Digest, first: int, last: int) -> AsyncIterator[bytes]:
-    """Give the bytes of the export from position `first` to `last`, both included; what stands far before is not read."""
-    position, number = digest.starts[bisect_right(digest.starts, first, key=lambda start: start[0]) - 1]
-    async with aclosing(read_pieces(store, batch, number, Range.of(batch).last)) as pieces:
-        async for piece in pieces:
-            lines = output_lines(piece)
-            if part := lines[max(0, first - position) : last + 1 - position]:
-                yield part
-            position += len(lines)
-            if position > last:
-                return
+async def export(store: Store, batch: Batch, digest: Digest, first: int, last: int) -> AsyncGenerator[bytes, None]:
+    """Give the bytes of the export from position `first` to `last`, both included; only the pieces they are in are read.
+
+    Raises ApiError 404 where the batch was deleted meanwhile, StoreUnavailable.
+    """
+    at = bisect_right(digest.starts, first, key=lambda start: start[0]) - 1
+    for (position, number), (_, following) in pairwise(digest.starts[at:]):
+        if position > last:
+            return
+        lines = await read_between(store, batch, number, following - 1, output_lines)
+        yield lines[max(0, first - position) : last + 1 - position]

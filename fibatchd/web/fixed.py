@@ -4,7 +4,7 @@ A download of many results that breaks is resumed by its client with `Range` and
 """
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -12,9 +12,10 @@ from quart import Response
 from werkzeug.datastructures import Headers
 
 from fibatchd.errors import ApiError
+from fibatchd.web.ahead import Ahead
 from fibatchd.web.conditional import not_modified
 
-Chunks = Callable[[int, int], AsyncIterator[bytes]]
+Chunks = Callable[[int, int], AsyncGenerator[bytes, None]]
 """(first, last) -> the bytes from position `first` to `last`, both included."""
 
 _RANGE = re.compile(r"bytes=\s*(\d*)-(\d*)\s*", re.ASCII)
@@ -69,7 +70,7 @@ def disposition(filename: str) -> str:
 def _answer(
     status: int, headers: dict[str, str], content: FixedBytes, chunks: Chunks, first: int, last: int, method: str
 ) -> Response:
-    body = chunks(first, last) if method == "GET" and last >= first else b""
+    body = Ahead(chunks(first, last)) if method == "GET" and last >= first else b""
     answer = Response(body, status, headers, content_type=content.content_type)
     answer.content_length = last - first + 1
     return answer

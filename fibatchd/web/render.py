@@ -3,7 +3,8 @@
 What a client or an upstream wrote as JSON goes in as it stands. Field order is that of the API's documentation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -15,25 +16,10 @@ from fibatchd.ids import batch_request_id
 from fibatchd.money import usd_text
 
 encode = msgspec.json.Encoder().encode
-_encode_lines = msgspec.json.Encoder().encode_lines
 
-
-class _Response(msgspec.Struct):
-    """What a request was answered, in a result file."""
-
-    status_code: int | None
-    request_id: str | None
-    body: Any
-
-
-class _Line(msgspec.Struct):
-    """A line of a result file. (A Struct, for there are many: a dict takes twice as long to be made and written.)"""
-
-    id: str
-    custom_id: str
-    response: _Response | None
-    error: dict[str, Any] | None
-
+# A line of a result file for a request that succeeded, before and behind its answer.
+_ANSWERED = b'{"id":"batch_req_%d","custom_id":%b,"response":{"status_code":%d,"request_id":%b,"body":'
+_ANSWERED_END = b'},"error":null}\n'
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -101,50 +87,62 @@ def list_frame(first_id: str | None, last_id: str | None, *, has_more: bool) -> 
 def result_object(result: Result) -> bytes:
     """Return one item of a page of results."""
     failure = result.failure if result.status != "cancelled" else None
+    response = None
+    if result.status == "completed" and result.body is not None:
+        body = msgspec.Raw(result.body)
+        response = {"status_code": result.status_code, "request_id": result.request_id, "body": body}
     return encode(
         {
             "id": batch_request_id(result.number),
             "custom_id": result.custom_id,
             "status": result.status,
-            "response": _success(result),
+            "response": response,
             "error": _error_member(failure) if failure else None,
         }
     )
 
 
-def output_line(result: Result) -> bytes:
-    """Return one line of a result file for a request of a finished batch, in the shape of OpenAI's.
+def result_objects(results: Sequence[Result]) -> bytes:
+    """Return consecutive items of a page of results, with commas between them."""
+    return b",".join(map(result_object, results))
 
-    A request that got an HTTP error has it as its response; one that never ran, or whose answer was not kept, has none.
-    """
-    return rawjson.jsonl_line(encode(_line(result))) + b"\n"
+
+def output_line(result: Result) -> bytes:
+    """Return one line of a result file."""
+    return output_lines([result])
 
 
 def output_lines(results: Sequence[Result]) -> bytes:
-    """Return the lines of these requests, byte for byte as `output_line` does. Most answers have no line breaks to be
-    replaced, so all are written in one go and looked at together."""
-    lines = [_line(result) for result in results]
-    text = _encode_lines(lines)
-    if rawjson.is_jsonl(text, len(lines)):
+    """Return the lines of a result file for requests of a finished batch, in the shape of OpenAI's.
+
+    A request that got an HTTP error has it as its response; one that never ran, or whose answer was not kept, has none.
+    """
+    return lines_of(results, _line)
+
+
+def lines_of(results: Sequence[Result], line: Callable[[Result], tuple[bytes, ...]]) -> bytes:
+    """Return a line for each result: what `line` gives in parts, JSON with its `\\n`, its line breaks as `rawjson.jsonl_line`
+    replaces them. Most answers have none, so all lines are put together at once and looked at together."""
+    text = b"".join(chain.from_iterable(map(line, results)))
+    if rawjson.is_jsonl(text, b"".join([result.body for result in results if result.body is not None])):
         return text
-    return b"".join([rawjson.jsonl_line(encode(line)) + b"\n" for line in lines])
+    return b"".join([rawjson.jsonl_line(b"".join(line(result))[:-1]) + b"\n" for result in results])
 
 
-def _line(result: Result) -> _Line:
-    failure = result.failure
-    response, error = _success(result), None
+def _line(result: Result) -> tuple[bytes, ...]:
+    """Return a line in parts, with whatever line breaks the answer has."""
+    name, body = encode(result.custom_id), result.body
+    if result.status == "completed" and body is not None:
+        before = _ANSWERED % (result.number, name, result.status_code, encode(result.request_id))
+        return before, body, _ANSWERED_END
+    response, error, failure = None, None, result.failure
     if failure is not None and failure.status is not None and failure.code != "result_too_large":
-        body = error_object(failure.status, failure.message, None, failure.code)
-        response = _Response(failure.status, result.request_id, body)
+        shown = error_object(failure.status, failure.message, None, failure.code)
+        response = {"status_code": failure.status, "request_id": result.request_id, "body": shown}
     elif failure is not None:
         error = {"code": failure.code, "message": failure.message}
-    return _Line(batch_request_id(result.number), result.custom_id, response, error)
-
-
-def _success(result: Result) -> _Response | None:
-    if result.status != "completed" or result.body is None:
-        return None
-    return _Response(result.status_code, result.request_id, msgspec.Raw(result.body))
+    line = {"id": batch_request_id(result.number), "custom_id": result.custom_id, "response": response, "error": error}
+    return encode(line), b"\n"
 
 
 def _error_member(failure: Failure) -> dict[str, Any]:

@@ -1,26 +1,26 @@
 """`/v1/batches/{batch_id}/results`, a page at a time, and `output.jsonl`, the whole of a finished batch. Both are sent
 while they are read."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 
 from quart import Blueprint, Response, request
 
 from fibatchd.domain.batches import Batch
-from fibatchd.domain.requests import Result
 from fibatchd.errors import ApiError
 from fibatchd.ids import batch_request_id, parse_batch_request_id
 from fibatchd.store.interface import Store
 from fibatchd.store.results import Range
 from fibatchd.web import paging
 from fibatchd.web.access import require_batches
+from fibatchd.web.ahead import Ahead
 from fibatchd.web.batches import find_batch
 from fibatchd.web.exports import export
 from fibatchd.web.fixed import FixedBytes, fixed_answer
 from fibatchd.web.front import front
 from fibatchd.web.reading import read_piece, read_pieces
-from fibatchd.web.render import list_frame, list_object, result_object
+from fibatchd.web.render import list_frame, list_object, result_objects
 
 blueprint = Blueprint("results", __name__)
 blueprint.before_request(require_batches)
@@ -38,16 +38,11 @@ async def list_results(batch_id: str) -> Response:
     if last < first:
         return Response(list_object([], [], has_more=False), content_type="application/json")
     store = front().context.store
-    opening = await read_piece(store, batch, first, last)
-    has_more = last < whole.last
-    if opening[-1].number == last:
-        page = list_object(
-            [result_object(result) for result in opening],
-            [batch_request_id(result.number) for result in opening],
-            has_more=has_more,
-        )
-        return Response(page, content_type="application/json")
-    return Response(_page(store, batch, opening, last, has_more), content_type="application/json")
+    frame = list_frame(batch_request_id(first), batch_request_id(last), has_more=last < whole.last)
+    opening, number = await read_piece(store, batch, first, last, result_objects)
+    if number > last:
+        return Response(opening.join(frame), content_type="application/json")
+    return Response(Ahead(_page(store, batch, frame, opening, number, last)), content_type="application/json")
 
 
 @blueprint.get("/v1/batches/<batch_id>/output.jsonl")
@@ -64,14 +59,16 @@ async def download(batch_id: str) -> Response:
     return fixed_answer(content, partial(export, store, batch, digest), request.method, request.headers)
 
 
-async def _page(store: Store, batch: Batch, opening: list[Result], last: int, has_more: bool) -> AsyncIterator[bytes]:
-    """Give a page piece by piece; its frame is known beforehand, for numbers are consecutive."""
-    first = opening[0].number
-    before, behind = list_frame(batch_request_id(first), batch_request_id(last), has_more=has_more)
-    yield before + b",".join(map(result_object, opening))
-    async with aclosing(read_pieces(store, batch, opening[-1].number + 1, last)) as pieces:
-        async for piece in pieces:
-            yield b"," + b",".join(map(result_object, piece))
+async def _page(
+    store: Store, batch: Batch, frame: tuple[bytes, bytes], opening: bytes, number: int, last: int
+) -> AsyncGenerator[bytes, None]:
+    """Give a page piece by piece: its frame, which is known beforehand, for numbers are consecutive; the items that were
+    read already; and those numbered `number` to `last`."""
+    before, behind = frame
+    yield before + opening
+    async with aclosing(read_pieces(store, batch, number, last, result_objects)) as pieces:
+        async for items in pieces:
+            yield b"," + items
     yield behind
 
 

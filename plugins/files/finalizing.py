@@ -22,11 +22,10 @@ from fibatchd.plugin_api import (
     Store,
     batches,
     ending,
-    in_worker,
     jobs,
     new_id,
     one,
-    output_line,
+    output_lines,
     read_pieces,
     results,
     states,
@@ -88,9 +87,8 @@ async def _write(store: Store, job: jobs.Job, batch: Batch) -> tuple[Written | N
     """Write both files, in submission order. Raises ApiError where the batch is gone."""
     output, errors = ResultFile(store, job, batch, "output"), ResultFile(store, job, batch, "error")
     whole = results.Range.of(batch)
-    async with aclosing(read_pieces(store, batch, whole.first, whole.last)) as pieces:
-        async for piece in pieces:
-            succeeded, others = await in_worker(_lines, piece)
+    async with aclosing(read_pieces(store, batch, whole.first, whole.last, _lines)) as pieces:
+        async for succeeded, others in pieces:
             await output.write(succeeded)
             await errors.write(others)
     return await output.close(), await errors.close()
@@ -98,11 +96,8 @@ async def _write(store: Store, job: jobs.Job, batch: Batch) -> tuple[Written | N
 
 def _lines(piece: Sequence[Result]) -> tuple[bytes, bytes]:
     """Return the lines of requests that succeeded, and those of all others."""
-    succeeded: list[bytes] = []
-    others: list[bytes] = []
-    for result in piece:
-        (succeeded if result.status == "completed" else others).append(output_line(result))
-    return b"".join(succeeded), b"".join(others)
+    succeeded = [result for result in piece if result.status == "completed"]
+    return output_lines(succeeded), output_lines([result for result in piece if result.status != "completed"])
 
 
 def _size(written: Written | None) -> int:

@@ -1,6 +1,6 @@
 """`/v1/files`: upload, list, get, download, delete. Only uploading asks for batch access; none asks for quota."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any
 
@@ -97,7 +97,7 @@ async def find_file(file_id: str) -> File:
     return file
 
 
-async def read(store: Store, file: File, first: int, last: int) -> AsyncIterator[bytes]:
+async def read(store: Store, file: File, first: int, last: int) -> AsyncGenerator[bytes, None]:
     """Give a file's bytes from position `first` to `last`, both included. Raises ApiError 404 where it was deleted
     meanwhile."""
     while first <= last:

@@ -6,11 +6,15 @@ from typing import Any
 
 import msgspec
 
-from fibatchd.plugin_api import Batch, Result, rawjson
+from fibatchd.plugin_api import Batch, Result, lines_of
 
 from .errors import error_object, type_of_code
 
 _encode = msgspec.json.Encoder().encode
+
+# A line for a request that succeeded, before and behind its message.
+_SUCCEEDED = b'{"custom_id":%b,"result":{"type":"succeeded","message":'
+_SUCCEEDED_END = b"}}\n"
 
 
 def batch_object(batch: Batch, results_url: str) -> dict[str, Any]:
@@ -46,16 +50,20 @@ def page_object(items: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str,
     }
 
 
-def result_line(result: Result) -> bytes:
-    """Return one line of the results of a batch that has ended."""
-    line = _encode({"custom_id": result.custom_id, "result": _result(result)})
-    return rawjson.jsonl_line(line) + b"\n"
+def result_lines(results: Sequence[Result]) -> bytes:
+    """Return a line for each result of a batch that has ended."""
+    return lines_of(results, _line)
 
 
-def _result(result: Result) -> dict[str, Any]:
+def _line(result: Result) -> tuple[bytes, ...]:
+    name = _encode(result.custom_id)
+    if result.status == "completed":
+        return _SUCCEEDED % name, result.body or b"null", _SUCCEEDED_END
+    return _encode({"custom_id": result.custom_id, "result": _failed(result)}), b"\n"
+
+
+def _failed(result: Result) -> dict[str, Any]:
     match result.status:
-        case "completed":
-            return {"type": "succeeded", "message": msgspec.Raw(result.body or b"null")}
         case "cancelled":
             return {"type": "canceled"}
         case "expired":

@@ -1,7 +1,5 @@
 """`/v1/messages` and `/v1/messages/batches`, each also under `/anthropic`, where Anthropic's clients look for them."""
 
-from collections.abc import AsyncIterator
-from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -9,9 +7,9 @@ import structlog
 from quart import Blueprint, Response, request
 
 from fibatchd.plugin_api import (
+    Ahead,
     ApiError,
     Batch,
-    Store,
     base_url,
     batches,
     caller,
@@ -29,7 +27,7 @@ from fibatchd.plugin_api import (
 from .creation import API, EXTENSION, PREFIX, create, not_enabled
 from .endpoint import PATH
 from .headers import interactive_options, refuse_beta, refuse_unserved, sent_version
-from .rendering import batch_object, page_object, result_line
+from .rendering import batch_object, page_object, result_lines
 
 ROUTE = f"POST {PATH}/batches"
 ANTHROPIC = "/anthropic"
@@ -126,14 +124,9 @@ async def show_results(batch_id: str) -> Response:
     """Return the results of a batch that has ended, a line for each request, in submission order, while they are read."""
     batch = await _find(batch_id)
     _require_ended(batch, "read")
-    return Response(_lines(front().context.store, batch), content_type="application/x-jsonl")
-
-
-async def _lines(store: Store, batch: Batch) -> AsyncIterator[bytes]:
     whole = results.Range.of(batch)
-    async with aclosing(read_pieces(store, batch, whole.first, whole.last)) as pieces:
-        async for piece in pieces:
-            yield b"".join(map(result_line, piece))
+    pieces = read_pieces(front().context.store, batch, whole.first, whole.last, result_lines)
+    return Response(Ahead(pieces), content_type="application/x-jsonl")
 
 
 async def _find(batch_id: str) -> Batch:

@@ -198,7 +198,7 @@ class TestPages:
 
         async def purging(script, *args, **kwargs):
             found = await plain(script, *args, **kwargs)
-            if script.__name__ == "piece":
+            if script.__module__ == reading.__name__:
                 await api.context.store.write(_purge_all, batch["id"])
             return found
 

@@ -5,9 +5,10 @@ import json
 import msgspec
 import pytest
 
+from fibatchd import rawjson
 from fibatchd.domain.requests import Failure, Result
 from fibatchd.web import work
-from fibatchd.web.render import list_frame, list_object, output_line, output_lines, result_object
+from fibatchd.web.render import error_object, list_frame, list_object, output_line, output_lines, result_object
 
 EVIL = '\u2028 \u2029 \x85 \n \r " \\ \0 😀'
 
@@ -38,13 +39,49 @@ def test_an_output_line_is_one_line(shown):
     assert (read["response"] is None) != (read["error"] is None)
 
 
-@pytest.mark.parametrize("inside", ["", "é 日本", "\n", "\r", "\x85", "\u2028", "\u2029"])
+KINDS = [
+    result(status_code=200, body=b'{"a":1.10}'),
+    result(status_code=201, body=b"[]", request_id=None),
+    result("failed", code="invalid_request", http=422),
+    result("failed", code="timeout"),
+    result("failed", code="result_too_large", http=502),
+    result("cancelled", code="batch_cancelled"),
+    result("expired", code="batch_expired", request_id=None),
+]
+
+
+def whole_object(shown):
+    """A line as it is when all of it is written by an encoder, but the answer."""
+    line = {"id": f"batch_req_{shown.number}", "custom_id": shown.custom_id, "response": None, "error": None}
+    failure = shown.failure
+    if failure is None:
+        line["response"] = {
+            "status_code": shown.status_code,
+            "request_id": shown.request_id,
+            "body": msgspec.Raw(shown.body),
+        }
+    elif failure.status is None or failure.code == "result_too_large":
+        line["error"] = {"code": failure.code, "message": failure.message}
+    else:
+        body = error_object(failure.status, failure.message, None, failure.code)
+        line["response"] = {"status_code": failure.status, "request_id": shown.request_id, "body": body}
+    return rawjson.jsonl_line(msgspec.json.encode(line)) + b"\n"
+
+
+@pytest.mark.parametrize("name", ["q-1", "", 'a "b" \\ / \x7f', "\0\t\n\r\b\f\x1f", "é 日本 😀", EVIL, "q" * 512])
+def test_lines_are_those_that_an_encoder_writes(name):
+    shown = [msgspec.structs.replace(kind, custom_id=name, number=10**index) for index, kind in enumerate(KINDS)]
+    assert output_lines(shown) == b"".join(map(whole_object, shown))
+    assert [output_line(one) for one in shown] == [whole_object(one) for one in shown]
+
+
+@pytest.mark.parametrize("inside", ["", "é 日本 \xa0 \u2019", "\n", "\r", "\x85", "\u2028", "\u2029"])
 def test_lines_written_together_are_those_written_one_by_one(inside):
     between, within = (inside, "") if inside in "\n\r" else ("", inside)
     odd = result(status_code=200, custom_id="q", body=f'{{"a":{between}"{within}"}}'.encode())
     plain = result(status_code=200, custom_id="p", body=b"{}")
     lines = output_lines([plain, odd, plain])
-    assert lines == b"".join(map(output_line, [plain, odd, plain]))
+    assert lines == b"".join(map(whole_object, [plain, odd, plain]))
     assert len(lines.decode().splitlines()) == 3
 
 
