@@ -152,16 +152,27 @@ class Connection:
     async def _send_all(self, data: bytes) -> None:
         """Send in pieces, each with its time. Cut short, by the client or by a cancelled handler, the answer is
         beyond repair, and so is the connection."""
+        rest = memoryview(data)
         try:
             async with self._send_lock:
-                for start in range(0, len(data), SEND_BYTES):
+                while rest:
                     with trio.fail_after(self.context.limits.send_s):
-                        await self.stream.send_all(data[start : start + SEND_BYTES])
+                        rest = rest[await self._send_piece(rest) :]
         except (*PeerGone, trio.TooSlowError):
             self.cut()
         except trio.Cancelled:
             self.cut()
             raise
+
+    async def _send_piece(self, data: memoryview) -> int:
+        """Send `SEND_BYTES`, or as much more as the socket takes at once; return how many bytes that were."""
+        if isinstance(self.stream, trio.SSLStream):
+            await self.stream.send_all(data[:SEND_BYTES])
+            return SEND_BYTES
+        sent = 0
+        while sent < min(SEND_BYTES, len(data)):
+            sent += await self.stream.socket.send(data[sent:])
+        return sent
 
     def cut(self) -> None:
         """End the connection at once, whatever is under way."""
