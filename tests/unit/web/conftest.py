@@ -8,4 +8,4 @@ from trio.testing import MockClock
 def autojump_clock() -> MockClock:
     """pytest-trio's clock, a little less eager: on a busy machine the kernel may hold loopback data for a moment, in which
     every task is blocked though nothing is over."""
-    return MockClock(autojump_threshold=0.005)
+    return MockClock(autojump_threshold=0.02)
