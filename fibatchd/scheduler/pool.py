@@ -233,7 +233,8 @@ class Pool:
             await self._look(now)
             self._sleeping = {lane: due for lane, due in self._sleeping.items() if due > now and lane in self._lanes}
             await self._ask_for_places(now)
-            free, again = self._free(now), min(self._free_again(now), self._look_at, self._shrink_stock(now))
+            again = min(self._free_again(now), self._look_at, self._shrink_stock(now), self._share.ask_by())
+            free = self._free(now)
             awake = {lane: candidate for lane, candidate in self._lanes.items() if lane not in self._sleeping}
             held = [*self.stock, *self.running]
             lanes = {claimed.lane for claimed in held}

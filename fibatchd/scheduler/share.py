@@ -44,6 +44,10 @@ class Share:
             return min(model.concurrency, room)
         return min(self._granted, max(0.0, room - self._others))
 
+    def ask_by(self) -> float:
+        """Return when to ask again at the latest: requests may have ended since, and nobody else can know of their places."""
+        return self._ask_at if self._counted else math.inf
+
     def due(self, running: int, wanted: int) -> bool:
         """Whether to ask: it is time, or more is wanted than ever was, or what was to be given up has ended."""
         if not self._context.store.shared or not (wanted or running or self._counted):

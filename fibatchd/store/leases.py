@@ -244,7 +244,7 @@ def hold_places(daemon: int, model: str, wanted: int, limit: int, *, in_use: int
     )
     yield Query("SELECT 1 FROM places WHERE model = ? AND daemon = 0 FOR UPDATE", (model,))
     rows = yield Query("SELECT daemon, held, wanted FROM places WHERE model = ? AND daemon <> 0", (model,))
-    before = next((held for who, held, _ in rows if who == daemon), 0)
+    held_before, wanted_before = next(((held, want) for who, held, want in rows if who == daemon), (0, 0))
     others = [(held, want) for who, held, want in rows if who != daemon]
     taken = sum(held for held, _ in others)
     share = _share(limit, [wanted, *(want for _, want in others)])
@@ -255,9 +255,11 @@ def hold_places(daemon: int, model: str, wanted: int, limit: int, *, in_use: int
         "ON CONFLICT (model, daemon) DO UPDATE SET held = excluded.held, wanted = excluded.wanted",
         (model, daemon, held, wanted),
     )
-    left_some = held < before and any(mine < min(want, share) for mine, want in others)
+    left_some = held < held_before and any(mine < min(want, share) for mine, want in others)
     lacks_some = granted < min(wanted, share) and any(mine > min(want, share) for mine, want in others)
-    if left_some or lacks_some:
+    # Once, not at each call: what others hold was in use when they asked for it, and may not be any more.
+    wants_more = granted < wanted and wanted_before < wanted and taken > 0
+    if left_some or lacks_some or wants_more:
         yield Notify("places", f"{daemon} {model}")
     return Places(granted, taken)
 

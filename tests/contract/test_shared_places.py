@@ -103,6 +103,21 @@ async def test_daemons_are_told_when_places_can_move(store):
         assert await places(store, two, 20) == 8
 
 
+async def test_who_wants_more_than_is_left_tells_the_others_once(store):
+    """They may hold less than their share and not even use that any more: nobody else can know."""
+    one, two = await daemon(store, "one"), await daemon(store, "two")
+    await places(store, one, 3)
+    async with store.listen("places") as heard:
+        assert await places(store, two, 5) == 5
+        assert await places(store, two, 7) == 5
+        with trio.fail_after(10):
+            assert await anext(heard) == f"{two} m"
+        assert [await places(store, two, wanted) for wanted in (7, 6, 0)] == [5, 5, 0]
+        assert await places(store, one, 0) == 0
+        with trio.move_on_after(0.05):
+            pytest.fail(f"was told {await anext(heard)}")
+
+
 async def test_it_is_told_what_others_hold(store):
     one, two = await daemon(store, "one"), await daemon(store, "two")
     await places(store, one, 3)

@@ -8,12 +8,14 @@ from functools import partial
 
 import pytest
 import trio
+from scripted import success
 from two_daemons import running, second_daemon
 
 from fibatchd.domain.requests import Failure
 from fibatchd.errors import StoreUnavailable
 from fibatchd.inference.execute import Attempt
 from fibatchd.scheduler import lease, sweeper
+from fibatchd.scheduler.share import PLACES_S
 from fibatchd.store import claims, leases
 from fibatchd.store.interface import Query
 
@@ -27,6 +29,14 @@ concurrency = 8
 [[models.upstreams]]
 url = "echo:"
 delay_s = {delay}
+"""
+
+SCRIPTED = """
+[[models]]
+id = "m"
+concurrency = 8
+[[models.upstreams]]
+url = "http://a/v1"
 """
 
 
@@ -64,6 +74,25 @@ async def test_places_that_are_not_used_are_given_back_and_had_again_at_once(wor
         await w.submit(owner, 24)
         await trio.sleep(0.1)
         assert running(w.scheduler, second) == 8
+
+
+async def test_places_whose_last_requests_have_ended_are_given_back_within_a_second(world, clock, upstreams):
+    """Half end when the daemon is to ask for places again, the others before it is to the next time: nobody wakes it then."""
+    times = iter([1.1, 1.1, 1.1, 1.1, 1.9, 1.9, 1.9, 1.9])
+
+    async def answer(_prompt):
+        await trio.sleep(next(times))
+        return success()
+
+    upstreams["http://a/v1"].behaviour = answer
+    async with world(SCRIPTED) as w:
+        owner = await w.account()
+        began = trio.current_time()
+        await w.until(owner, await w.submit(owner, 8))
+        assert trio.current_time() - began < PLACES_S + 1
+        assert await held(w) > 0, "their end alone is not worth a transaction"
+        await trio.sleep(PLACES_S)
+        assert await held(w) == 0
 
 
 async def test_a_daemon_that_stops_lets_others_have_its_places_as_its_requests_end(world, clock):
