@@ -76,6 +76,8 @@ def closing_of(batch: Batch) -> Script[tuple[str | None, str | None]]:
 def result_from(row: Row, closed_as: str | None, why: str | None) -> Result:
     """Build a Result from the columns of `_RESULT`, in a batch that was closed so, if it was, and why."""
     number, custom_id, status, request_id, status_code, body, code, message, error_status = row
+    if status == "completed":
+        return Result(number, custom_id, status, request_id, status_code, body, None)
     failure = Failure(code, message, error_status) if code is not None else None
     if status == "queued" and closed_as is not None:
         # It never ran, or waited for a retry that will not come: the batch's end is its end.
@@ -85,8 +87,6 @@ def result_from(row: Row, closed_as: str | None, why: str | None) -> Result:
         if failure is not None:
             text = f"{text}; its last attempt failed with {failure.code}: {failure.message}"
         return Result(number, custom_id, closed_as, request_id, None, None, Failure(end_code, text))
-    if status in ("completed", "failed") or failure is not None:
-        return Result(
-            number, custom_id, status, request_id, status_code, body, failure if status != "completed" else None
-        )
-    return Result(number, custom_id, status, None, None, None, None)
+    if failure is None and status != "failed":
+        return Result(number, custom_id, status, None, None, None, None)
+    return Result(number, custom_id, status, request_id, status_code, body, failure)

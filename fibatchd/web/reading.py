@@ -12,8 +12,9 @@ from fibatchd.errors import ApiError
 from fibatchd.store import results
 from fibatchd.store.interface import Script, Store
 
-PIECE_ROWS = 500
-PIECE_BYTES = 2**19
+# What is written of a piece stays below the size from which the allocator maps blocks anew each time.
+PIECE_ROWS = 1000
+PIECE_BYTES = 7 * 2**17
 
 T = TypeVar("T")
 Write: TypeAlias = Callable[[list[Result]], T]
