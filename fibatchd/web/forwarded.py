@@ -11,11 +11,15 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 UNIX = "unix:"
 """In a list of trusted proxies: every peer on a unix socket. Also the address of such a peer."""
 
-# No name begins inside another: else each of its characters would be tried as a beginning, in quadratic time.
-_pair = re.compile(
-    r"(?<![!#$%&'*+.^_`|~0-9A-Za-z-])([!#$%&'*+.^_`|~0-9A-Za-z-]++)="
-    r'(?:"((?:[^"\\]|\\.)*)"|([^\s",;=]+))'
-)
+# A client writes these headers and a trusted proxy hands them on. All repeats are possessive: what was read one way is not
+# read again another way, which would take quadratic time.
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
+_QUOTED = r'"((?:[^"\\]|\\.)*+)"'
+_PAIR = rf"({_TOKEN})=(?:{_QUOTED}|([^\s\",;=]++))"
+_pair = re.compile(_PAIR)
+_pairs = re.compile(rf"(?:{_PAIR})?+(?:\s*+;\s*+(?:{_PAIR})?+)*+")
+_quotes_closed = re.compile(rf'(?:[^"]|{_QUOTED})*+')
+_element = re.compile(rf'(?:[^",]|{_QUOTED})++')
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,10 @@ class _Hop:
     host: str | None
 
 
+_HIDDEN = _Hop(None, None, None)
+"""Who it was is not told."""
+
+
 def _walk(client: Client, hops: list[_Hop], trusted: TrustedProxies) -> Client:
     for hop in reversed(hops):
         if client.address not in trusted or hop.address is None:
@@ -74,11 +82,24 @@ def _walk(client: Client, hops: list[_Hop], trusted: TrustedProxies) -> Client:
 
 
 def _standard_hops(headers: Sequence[tuple[bytes, bytes]]) -> list[_Hop]:
+    """One hop an element. Each line is read by itself, so that a quote which a client left open hides no later line."""
     hops = []
-    for element in _list_of(headers, b"forwarded"):
-        pairs = {name.lower(): quoted or plain for name, quoted, plain in _pair.findall(element)}
-        hops.append(_Hop(_node(pairs.get("for", "")), _scheme(pairs.get("proto", "")), _host(pairs.get("host", ""))))
+    for line in _lines_of(headers, b"forwarded"):
+        if _quotes_closed.fullmatch(line):
+            elements = (found[0].strip() for found in _element.finditer(line))
+            hops += [_hop(element) for element in elements if element]
+        else:
+            hops.append(_HIDDEN)
     return hops
+
+
+def _hop(element: str) -> _Hop:
+    """What an element says; nothing where it is not as RFC 7239 has it: an open quote of the client's may have been closed
+    by the first one that the proxy wrote."""
+    if not _pairs.fullmatch(element):
+        return _HIDDEN
+    pairs = {name.lower(): quoted or plain for name, quoted, plain in _pair.findall(element)}
+    return _Hop(_node(pairs.get("for", "")), _scheme(pairs.get("proto", "")), _host(pairs.get("host", "")))
 
 
 def _x_forwarded_hops(headers: Sequence[tuple[bytes, bytes]]) -> list[_Hop]:
@@ -99,8 +120,12 @@ def _aligned(values: list[str], count: int) -> list[str]:
 
 
 def _list_of(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    joined = ",".join(value.decode("latin-1") for key, value in headers if key == name)
-    return [element.strip() for element in re.findall(r'(?:"(?:[^"\\]|\\.)*"|[^,"])+', joined) if element.strip()]
+    joined = ",".join(_lines_of(headers, name))
+    return [element.strip() for element in joined.split(",") if element.strip()]
+
+
+def _lines_of(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in headers if key == name]
 
 
 def _node(text: str) -> str | None:
