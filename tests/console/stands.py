@@ -52,6 +52,17 @@ upstreams = [{{ url = "{model}/v1" }}]
 """
     + ALL_EXTENSIONS
 )
+BARE = """
+trusted_proxies = ["127.0.0.1"]
+[storage]
+min_free_bytes = 0
+[extensions]
+console = true
+[[models]]
+id = "glm-5.3-flash"
+upstreams = [{{ url = "{model}/v1" }}]
+"""
+"""Nothing is switched on but the console."""
 GLM, QWEN, PHI = "glm-5.3-flash", "qwen3.6-35b", "phi-5-mini"
 RULES = [
     {"match": "please hold", "action": {"hold": True}},
@@ -89,12 +100,12 @@ class Account:
 
 
 class Stand:
-    def __init__(self, processes: list[Process], folder: Path, receiver: HookReceiver) -> None:
+    def __init__(self, processes: list[Process], folder: Path, receiver: HookReceiver, config: str) -> None:
         self.processes, self.receiver = processes, receiver
         self.model = ModelServerProcess()
         processes.append(self.model)
         self.rules()
-        self.daemon = DaemonProcess(folder, CONFIG.format(model=self.model.url))
+        self.daemon = DaemonProcess(folder, config.format(model=self.model.url))
         processes.append(self.daemon)
         self.base = self.daemon.base
         self.clients: list[httpx2.Client] = []
@@ -127,9 +138,9 @@ class Stand:
 
 
 @contextmanager
-def stand(folder: Path) -> Iterator[Stand]:
+def stand(folder: Path, config: str = CONFIG) -> Iterator[Stand]:
     with closing_all() as processes, hook_receiver() as receiver:
-        opened = Stand(processes, folder, receiver)
+        opened = Stand(processes, folder, receiver, config)
         try:
             yield opened
         finally:

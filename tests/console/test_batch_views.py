@@ -45,7 +45,7 @@ def test_a_file_is_submitted_and_its_progress_moves_by_itself(page, stand, user,
     page.get_by_label("Description").fill("Nightly")
     page.get_by_role("button", name="Submit the batch").click()
 
-    expect(page.get_by_role("heading", name="questions.jsonl")).to_be_visible()
+    expect(page.get_by_role("heading", name="questions.jsonl", level=1)).to_be_visible()
     progress = page.get_by_role("region", name="Summary").get_by_role("img")
     expect(progress).to_have_accessible_name(re.compile("20 succeeded, 16 running, 4 queued"))
     go(page, "batches")
@@ -237,7 +237,7 @@ def test_files(page, user):
     expect(page.get_by_text("questions.jsonl").first).to_be_visible()
     page.get_by_role("link", name="New batch from questions.jsonl").click()
     page.get_by_role("button", name="Submit the batch").click()
-    expect(page.get_by_role("heading", name="questions.jsonl")).to_be_visible()
+    expect(page.get_by_role("heading", name="questions.jsonl", level=1)).to_be_visible()
     go(page, "files")
     page.get_by_label("Kind").select_option("Input files")
     expect(page.get_by_role("row")).to_have_count(2)

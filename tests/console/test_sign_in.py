@@ -125,7 +125,7 @@ def test_a_keyboard_is_enough(window, stand, user, tmp_path):
     chooser.value.set_files(file)
     expect(page.get_by_text("No problems seen.")).to_be_visible()
     keyboard.to("button", "Submit the batch").press("Enter")
-    expect(page.get_by_role("heading", name="held.jsonl")).to_be_focused()
+    expect(page.get_by_role("heading", name="held.jsonl", level=1)).to_be_focused()
 
     keyboard.to("button", "Cancel").press("Enter")
     dialog = page.get_by_role("dialog", name="Cancel this batch?")

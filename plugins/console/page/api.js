@@ -2,6 +2,7 @@
 
 const BASE = new URL(".", window.location.href);
 const OWN_PAGE = { "X-Fibatchd-Console": "1" };
+const UNAVAILABLE = [502, 503, 504]; // the server's own, or a proxy's that does not reach it
 
 /** Fires `signed-out` when a call was refused because the session is over, `reachable` with `detail` true, or false where it
     gave no answer, or none but that it cannot at the moment. */
@@ -17,6 +18,11 @@ export class Refused extends Error {
 
 /** No answer came: the server, or the way to it, is down. */
 export class Unreachable extends Error {}
+
+/** Whether an error says no more than that the server cannot answer at the moment. */
+export function isUnavailable(error) {
+  return error instanceof Unreachable || UNAVAILABLE.includes(error.status);
+}
 
 /** The address of something below the page's own prefix, for links and downloads. */
 export function address(path) {
@@ -38,7 +44,7 @@ export async function call(method, path, { body, headers = {}, signal, etag } = 
     reached(false);
     throw new Unreachable("The server cannot be reached.");
   }
-  reached(answer.status !== 503);
+  reached(!UNAVAILABLE.includes(answer.status));
   if (!answer.ok && answer.status !== 304) throw refusal(path, answer.status, text, answer.headers.get("Retry-After"));
   return { status: answer.status, text, etag: answer.headers.get("ETag") };
 }

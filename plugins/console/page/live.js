@@ -1,12 +1,12 @@
 // Light polling: one request after the other, answered 304 while nothing has changed, none while nobody looks.
 
-import { call, Refused } from "./api.js";
+import { call, isUnavailable, Refused } from "./api.js";
 
 const SLOWEST_MS = 15000;
 
 /** Ask for `path` again and again until `signal` is aborted, and hand each new answer's JSON to `show`.
     `every` gives the milliseconds to wait, from the last answer. A refusal goes to `fail`, and ends it unless `fail`
-    returns true. While the server cannot be reached it is asked less and less often. */
+    returns true. While the server cannot answer it is asked less and less often. */
 export async function poll(path, { every, show, fail, signal }) {
   let etag,
     last,
@@ -23,7 +23,10 @@ export async function poll(path, { every, show, fail, signal }) {
     } catch (error) {
       if (error.name === "AbortError") return;
       failures += 1;
-      if (error instanceof Refused && !fail(error)) return;
+      if (error instanceof Refused && !isUnavailable(error)) {
+        etag = undefined; // what was shown may have given way to the refusal
+        if (!fail(error)) return;
+      }
     }
     await pause(failures ? backoff(failures) : every(last), signal);
     await visible(signal);

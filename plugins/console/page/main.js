@@ -18,9 +18,9 @@ import { problem } from "./widgets.js";
 const VIEWS = {
   batches: (parts) => (parts.length > 1 ? batchView : batchesView),
   new: () => newBatchView,
-  files: () => filesView,
+  files: () => has("files") && filesView,
   usage: () => usageView,
-  webhook: () => webhookView,
+  webhook: () => has("webhooks") && webhookView,
   operator: () => operatorView,
 };
 
@@ -29,12 +29,16 @@ let account = null;
 let isAsking = false;
 let leave = new AbortController();
 
+/** Whether an extension is switched on: without it there is nothing to see of what it does. */
+const has = (extension) => account.extensions.includes(extension);
+
 function enter() {
   leave.abort();
   leave = new AbortController();
   markWay();
   const { parts, query } = here();
-  const view = (VIEWS[parts[0] ?? "batches"] ?? (() => missingView))(parts);
+  const way = parts[0] ?? "batches";
+  const view = (Object.hasOwn(VIEWS, way) && VIEWS[way](parts)) || missingView;
   show(main);
   view({ main, parts, query, account, signal: leave.signal });
   focusView();

@@ -1,7 +1,7 @@
 // The pages of the list of batches that have been fetched, kept up to date: the first one always, the others while
 // something in them is unfinished.
 
-import { call, Refused } from "../api.js";
+import { call, isUnavailable, Refused } from "../api.js";
 import { backoff, pause, visible } from "../live.js";
 import { isFinal } from "../words.js";
 
@@ -26,7 +26,7 @@ export class BatchPages {
         failures = 0;
       } catch (error) {
         if (error.name === "AbortError") return;
-        if (error instanceof Refused && error.status !== 503) return this.failed(error);
+        if (error instanceof Refused && !isUnavailable(error)) return this.failed(error);
         failures += 1;
       }
       const busy = [...this.items.values()].some((batch) => !isFinal(batch));

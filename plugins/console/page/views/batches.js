@@ -195,11 +195,13 @@ function name(batch) {
       ? h(
           "p",
           { class: "sub tags" },
-          metadata.slice(0, 4).map(([key, value]) => h("span", { class: "tag" }, `${key}: ${value}`)),
+          metadata.slice(0, 4).map(([key, value]) => tag(`${key}: ${value}`)),
         )
       : null,
   );
 }
+
+const tag = (text) => h("span", { class: "tag", title: text }, text);
 
 function state(batch) {
   const why = waiting(batch.waiting);

@@ -66,12 +66,12 @@ function quota({ limit_usd: limit, used_usd: used, remaining_usd: remaining, res
 }
 
 function models(sums) {
-  const most = Math.max(...sums.models.map((model) => model.cost_usd), 1e-12);
+  const share = ({ cost_usd: cost }) => (sums.cost_usd ? cost / sums.cost_usd : 0);
   const columns = [
     { head: "Model", cell: ({ model }) => model },
     {
       head: "Share of the cost",
-      cell: (model) => bar(model.cost_usd / most, `${money(model.cost_usd)} for ${model.model}`),
+      cell: (model) => bar(share(model), `${percent(share(model))} of the cost for ${model.model}`),
     },
     ...sumColumns(),
   ];
