@@ -44,7 +44,7 @@ from fibatchd.upstream.load_probe import LoadProbe
 from fibatchd.web.app import Api, create_app
 from fibatchd.web.guards import Limits
 from fibatchd.web.listeners import open_listeners, take_inherited, urls
-from fibatchd.web.server import Tls, serve
+from fibatchd.web.server import Serving, Tls, serve
 
 logger = structlog.get_logger()
 
@@ -157,6 +157,7 @@ class Daemon:
         self._stopping = trio.Event()
         self._claims_over = trio.Event()
         self._tls = _tls(context.config)
+        self._front: Serving | None = None
 
     async def run(self, signals: AsyncIterator[int]) -> None:
         """Start everything from the outside in, and stop it from the inside out."""
@@ -196,7 +197,7 @@ class Daemon:
         server = self._context.config.server
         listeners = await open_listeners(server.listen, inherited=self._inherited)
         reached = urls(listeners, "https" if self._tls else "http")
-        await front.start(
+        self._front = await front.start(
             partial(
                 serve,
                 app,
@@ -211,6 +212,7 @@ class Daemon:
                 traffic=app.traffic,
             )
         )
+        self._hold_front()  # the configuration may have been read again meanwhile
         gc.collect()
         gc.freeze()  # what is loaded by now stays: to look through it again and again would hold the loop each time
         if not self._stopping.is_set():  # it may have been told to while it started
@@ -232,7 +234,8 @@ class Daemon:
         """SIGHUP reads the configuration again; the first SIGTERM or SIGINT drains, the second ends at once."""
         async for number in signals:
             if number == signal.SIGHUP:
-                await self._reload()
+                if not self._stopping.is_set():
+                    await self._reload()
             elif not self._stopping.is_set():
                 drain_s = self._context.config.server.drain_s
                 logger.info("stopping", signal=signal.Signals(number).name, drain_s=drain_s)
@@ -246,26 +249,40 @@ class Daemon:
                 front.cancel_scope.cancel()
 
     async def _reload(self) -> None:
-        self._manager.reloading()
+        if self._ready:  # before that, READY=1 at the end would be a lie
+            self._manager.reloading()
         try:
             # In a thread: a long file takes longer to check than the loop may be held.
             fresh = await trio.to_thread.run_sync(read_config, self._config_path, self._plugins)
             check_endpoints(fresh, self._context.endpoints)
             settings, ignored = config.reload(self._context.config, fresh)
-            if self._tls is not None:
-                self._tls.reload()
+            tls = _tls(settings)
             await self._context.executor.fleet.update(settings)
         except (ConfigError, OSError) as error:
             logger.error("reload failed, the old configuration stays", problems=str(error).splitlines())
             self._reloaded = False
         else:
-            self._context.config = settings
-            self._context.executor.retry_after_cap_s = settings.batches.retry_after_cap_s
-            log.configure(settings.log)
-            self._scheduler.refresh()
+            self._take(settings, tls)
             logger.info("reloaded", ignored=ignored, models=[model.id for model in settings.models])
             self._reloaded = True
-        self._manager.ready("Serving" if self._reloaded else "Serving; the last reload failed, see the log")
+        if self._ready:
+            self._manager.ready("Serving" if self._reloaded else "Serving; the last reload failed, see the log")
+
+    def _take(self, settings: Config, tls: Tls | None) -> None:
+        """Work by other settings from now on."""
+        self._context.config = settings
+        self._context.executor.retry_after_cap_s = settings.batches.retry_after_cap_s
+        log.configure(settings.log)
+        if self._tls is not None and tls is not None:
+            self._tls.replace_by(tls)
+        self._hold_front()
+        self._scheduler.refresh()
+
+    def _hold_front(self) -> None:
+        """Have the front end hold its clients to what the configuration says now."""
+        settings = self._context.config
+        if self._front is not None:
+            self._front.hold_to(_limits(settings), settings.server.trusted_proxies, settings.server.drain_s)
 
 
 def _limits(settings: Config) -> Limits:

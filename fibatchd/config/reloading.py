@@ -12,6 +12,7 @@ FIXED = (
     "server.max_failed_keys_per_minute",
     "storage.url",
     "storage.password_file",
+    "storage.min_free_bytes",
     "storage.pool_size",
     "storage.statement_timeout_s",
     "metrics.listen",

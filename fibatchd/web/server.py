@@ -25,19 +25,28 @@ class Tls:
     """The certificate, a PEM chain, and its key. Raises `OSError` or `ssl.SSLError` where they cannot be used."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
-        self._files = (certificate, key)
-        self.context = self._load()
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.context.set_alpn_protocols(["http/1.1"])
+        self.context.load_cert_chain(certificate, key)
 
-    def reload(self) -> None:
-        """Read both files again, for connections from now on. Where that fails the old ones stay."""
-        self.context = self._load()
+    def replace_by(self, fresh: "Tls") -> None:
+        """Show connections from now on the certificate of another one."""
+        self.context = fresh.context
 
-    def _load(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["http/1.1"])
-        context.load_cert_chain(*self._files)
-        return context
+
+class Serving:
+    """A front end that serves, told by `serve` when it does."""
+
+    def __init__(self, context: Context, grace_s: float) -> None:
+        self._context = context
+        self.grace_s = grace_s
+
+    def hold_to(self, limits: Limits, trusted_proxies: Iterable[str], grace_s: float) -> None:
+        """Change what it was begun with, for requests and connections from now on; `max_connections` stays."""
+        self._context.limits = replace(limits, max_connections=self._context.limits.max_connections)
+        self._context.trusted = TrustedProxies(trusted_proxies)
+        self.grace_s = grace_s
 
 
 async def serve(
@@ -52,7 +61,7 @@ async def serve(
     error_body: ErrorBody = openai_error,
     trusted_proxies: Iterable[str] = (),
     traffic: Traffic | None = None,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    task_status: trio.TaskStatus[Serving] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `app` until `shutdown` is set and what was running has been answered; takes over the listeners.
 
@@ -67,18 +76,19 @@ async def serve(
     files = _allow_open_files(2 * limits.max_connections)
     limits = replace(limits, max_connections=min(limits.max_connections, files // 2))
     context = Context(app, limits, error_body, TrustedProxies(trusted_proxies), traffic)
+    serving = Serving(context, grace_s)
     async with _lifespan(context), trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
             handler = partial(_serve_connection, context, tls)
             await accepting.start(partial(trio.serve_listeners, handler, listeners, handler_nursery=connections))
-            task_status.started()
+            task_status.started(serving)
             await shutdown.wait()
             accepting.cancel_scope.cancel()
-        connections.cancel_scope.deadline = deadline = trio.current_time() + grace_s
+        connections.cancel_scope.deadline = deadline = trio.current_time() + serving.grace_s
         await context.drain(drained)
         connections.cancel_scope.cancel()  # what is left is idle, or lingers
     if trio.current_time() >= deadline:
-        log.warning("grace period over, requests cut", grace_s=grace_s)
+        log.warning("grace period over, requests cut", grace_s=serving.grace_s)
 
 
 def _allow_open_files(count: int) -> int:

@@ -13,6 +13,7 @@ FIXED_CHANGES = {
     "server.max_failed_keys_per_minute": "server.max_failed_keys_per_minute = 3",
     "storage.url": "storage.url = 'postgresql://h/d'",
     "storage.password_file": "storage = {url = 'postgresql://h/d', password_file = '/dev/null'}",
+    "storage.min_free_bytes": "storage.min_free_bytes = 0",
     "storage.pool_size": "storage.pool_size = 3",
     "storage.statement_timeout_s": "storage.statement_timeout_s = 3",
     "metrics.listen": "metrics.listen = ''",
@@ -48,7 +49,6 @@ def test_fixed_settings_stay_and_are_named(name):
     "text",
     [
         "server = {drain_s = 1, public_url = 'http://h'}",
-        "storage.min_free_bytes = 0",
         "log.level = 'debug'",
         "extensions.files = true",
         "batches = {enabled = false, max_requests = 5}",

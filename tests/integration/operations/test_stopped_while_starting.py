@@ -1,4 +1,4 @@
-"""A daemon that is told to stop before it has finished starting."""
+"""A daemon that is told something before it has finished starting, or while it stops."""
 
 import gc
 import signal
@@ -6,14 +6,15 @@ import signal
 import pytest
 from structlog.testing import capture_logs
 
-from fibatchd import daemon, plugin_loader
+from fibatchd import daemon, plugin_loader, systemd
 from fibatchd.store.measured import MeasuredStore
 from fibatchd.store.opening import open_store
 from fibatchd.upstream.fleet import Fleet
 
 
-async def once(number):
-    yield number
+async def each(numbers):
+    for number in numbers:
+        yield number
 
 
 @pytest.fixture
@@ -22,7 +23,8 @@ def unfrozen():
     gc.unfreeze()  # a daemon freezes what its process has loaded, which here is the tests' process
 
 
-async def test_it_never_says_that_it_is_ready(tmp_path, unfrozen):
+async def run(tmp_path, *signals):
+    """Run a daemon that gets these signals as soon as it heeds any; return what it logged and the URLs it told."""
     path = tmp_path / "fibatchd.toml"
     path.write_text(f'[server]\nlisten = ["127.0.0.1:0"]\ndata_dir = "{tmp_path}"\n[metrics]\nlisten = ""\n')
     plugins, told = plugin_loader.load(), []
@@ -32,6 +34,27 @@ async def test_it_never_says_that_it_is_ready(tmp_path, unfrozen):
         store = MeasuredStore(opened)
         context = daemon.compose(settings, store, Fleet(), plugins)
         with capture_logs() as lines:
-            await daemon.Daemon(path, plugins, context, store, told.append).run(once(signal.SIGTERM))
-    assert [line["event"] for line in lines] == ["stopping", "stopped"]
-    assert told == []
+            await daemon.Daemon(path, plugins, context, store, told.append).run(each(signals))
+    return [line["event"] for line in lines], told
+
+
+async def test_it_never_says_that_it_is_ready(tmp_path, unfrozen):
+    assert await run(tmp_path, signal.SIGTERM) == (["stopping", "stopped"], [])
+
+
+async def test_a_reload_does_not_say_that_it_serves_before_it_does(tmp_path, unfrozen, monkeypatch):
+    sent = []
+    monkeypatch.setattr(systemd, "notify", lambda *states: sent.append(states))
+    monkeypatch.setattr(daemon.log, "configure", lambda *_: None)  # it would take the captured log away
+    events, _ = await run(tmp_path, signal.SIGHUP, signal.SIGTERM)
+    assert "reloaded" in events
+    first, status = sent[0]
+    assert (first, status.partition("://")[0]) in {("STOPPING=1", sent[0][1]), ("READY=1", "STATUS=Serving http")}
+
+
+async def test_what_stops_is_not_reloaded(tmp_path, unfrozen, monkeypatch):
+    sent = []
+    monkeypatch.setattr(systemd, "notify", lambda *states: sent.append(states[0]))
+    events, _ = await run(tmp_path, signal.SIGTERM, signal.SIGHUP)
+    assert events == ["stopping", "stopped"]
+    assert not {"READY=1", "RELOADING=1"} & set(sent)

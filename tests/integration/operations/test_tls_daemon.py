@@ -158,6 +158,17 @@ def test_a_certificate_swapped_while_it_runs(daemon, trust, tmp_path):
         assert open_connection.get("/healthz").status_code == 200, "what is open stays as it is"
 
 
+def test_other_files_and_proxies_named_while_it_runs(daemon, trust, tmp_path):
+    (tmp_path / "other").mkdir()
+    fresh, key = issue(tmp_path / "other"), daemon.new_key()
+    text = daemon.config.read_text().replace(f"{tmp_path}/cert.pem", f"{tmp_path}/other/cert.pem")
+    text = text.replace(f"{tmp_path}/key.pem", f"{tmp_path}/other/key.pem")
+    daemon.config.write_text(text.replace("drain_s = 1", 'drain_s = 1\ntrusted_proxies = ["127.0.0.1"]'))
+    assert daemon.reload() == "reloaded"
+    with httpx2.Client(verify=fresh, base_url=daemon.base, headers={"authorization": f"Bearer {key}"}) as client:
+        assert ended_messages(client, **X_FORWARDED)["results_url"].startswith("https://batch.example/")
+
+
 @pytest.mark.parametrize("harm", ["empty", "of another key", "gone"])
 def test_a_certificate_that_is_none_leaves_the_old_one(daemon, trust, tmp_path, harm):
     (tmp_path / "other").mkdir()

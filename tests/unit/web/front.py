@@ -16,7 +16,7 @@ from shown_app import Seen, make_app
 from trio.testing import MockClock
 
 from fibatchd.web.guards import Limits
-from fibatchd.web.server import serve
+from fibatchd.web.server import Serving, serve
 
 GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
@@ -45,7 +45,7 @@ async def front(
     running = Front(app, listeners[0].socket.getsockname()[1])
     options = {"limits": limits, "shutdown": running.shutdown, "grace_s": 5} | options
     async with _bounded(), trio.open_nursery() as nursery:
-        await nursery.start(partial(serve, app, listeners, **options))
+        running.serving = await nursery.start(partial(serve, app, listeners, **options))
         async with running:
             yield running
 
@@ -72,6 +72,7 @@ class Front:
     port: int
     shutdown: trio.Event = field(default_factory=trio.Event)
     clients: list["Client"] = field(default_factory=list)
+    serving: Serving | None = None
 
     async def __aenter__(self) -> None:
         pass

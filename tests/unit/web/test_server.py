@@ -222,22 +222,12 @@ async def test_certificate_is_swapped_for_new_connections(authority: Authority) 
     async with front(tls=tls) as server:
         before = await authority.client(server.port, "old.test")
         authority.write("new.test")
-        tls.reload()
+        tls.replace_by(Tls(*authority.files))
         after = await authority.client(server.port, "new.test")
         async with before.stream, after.stream:
             for client in (before, after):
                 await client.send(GET)
                 assert (await client.answer()).status == 200
-
-
-async def test_certificate_that_cannot_be_read_leaves_the_old_one(authority: Authority) -> None:
-    tls = Tls(*authority.files)
-    async with front(tls=tls) as server:
-        authority.files[1].write_text("no key")
-        with pytest.raises(ssl.SSLError):
-            tls.reload()
-        client = await authority.client(server.port, "old.test")
-        await client.stream.aclose()
 
 
 async def test_handshake_that_never_comes_ends_the_connection(authority: Authority, autojump_clock: MockClock) -> None:
@@ -267,6 +257,18 @@ async def test_handlers_do_not_believe_anyone_else() -> None:
     async with front(trusted_proxies=["192.0.2.0/24", "unix:"]) as server:
         told = json.loads((await server.ask(FORWARDED)).body)
         assert (told["remote"], told["url"]) == ("127.0.0.1", "http://a/")
+
+
+async def test_what_clients_are_held_to_may_change_while_it_serves() -> None:
+    async with front() as server:
+        assert json.loads((await server.ask(FORWARDED)).body)["remote"] == "127.0.0.1"
+        open_before = await server.client()
+        await open_before.send(GET)
+        assert (await open_before.answer()).status == 200
+        server.serving.hold_to(Limits(max_body_bytes=1), ["127.0.0.0/8"], 5)
+        assert json.loads((await server.ask(FORWARDED)).body)["remote"] == "192.0.2.7"
+        await open_before.send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n")
+        assert (await open_before.answer()).status == 413
 
 
 async def test_unix_socket_is_served_without_tls(tmp_path: Path, authority: Authority) -> None:
