@@ -46,26 +46,26 @@ from fibatchd.web.endpoints import endpoint_problem
 from fibatchd.web.fixed import FixedBytes, fixed_answer
 from fibatchd.web.front import front
 from fibatchd.web.guards import LimitedBody, read_body
-from fibatchd.web.intake import store_batch
+from fibatchd.web.intake import at_hand, store_batch
 from fibatchd.web.interactive import interactive
 from fibatchd.web.openapi import read_fragment
 from fibatchd.web.reading import read_pieces
 from fibatchd.web.render import batch_object, error_object, lines_of, list_object, output_lines
-from fibatchd.web.work import pieces
+from fibatchd.web.work import check_in_pieces, one_ahead
 from fibatchd.worker import in_worker
 
 __all__ = [
-    "CHAT_COMPLETIONS", "NOW", "Account", "Ahead", "ApiError", "Attempts", "Batch", "BatchInput", "BodySchema", "BrokenReply",
-    "Call", "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Distribution", "Endpoint",
-    "ErrorShape", "EventSplitter", "Failure", "FixedBytes", "Identify", "Insert", "InvalidJson", "JobRunner", "Key",
-    "LeaseLost", "LimitedBody", "Many", "Members", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options",
+    "CHAT_COMPLETIONS", "NOW", "Account", "Ahead", "ApiError", "Attempts", "Batch", "BatchInput", "BodySchema",
+    "BrokenReply", "Call", "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Distribution",
+    "Endpoint", "ErrorShape", "EventSplitter", "Failure", "FixedBytes", "Identify", "Insert", "InvalidJson", "JobRunner",
+    "Key", "LeaseLost", "LimitedBody", "Many", "Members", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options",
     "Policy", "Problem", "Query", "Refused", "Reply", "Rerun", "RerunCall", "Result", "Route", "Row", "Script", "Service",
     "Store", "StoreConflict", "StoreError", "StoreUnavailable", "StreamEditor", "Submitted", "Target", "UnknownMember",
-    "Upstream", "Usage", "accounts", "admission", "base_url", "batch_object", "batches", "caller", "caller_by",
-    "caller_of_key", "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object", "fixed_answer",
-    "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "is_null", "is_string", "jobs",
-    "keep_sweeping", "lines_of", "list_object", "load_schema", "method_problem", "new_id", "one", "output_lines", "paging",
-    "pass_fence", "pieces", "public", "rawjson", "read_body", "read_fragment", "read_pieces", "read_usage", "request_id",
-    "require_access", "require_batches", "require_for_creation", "require_quota", "require_room", "results", "retry_after",
-    "states", "store_batch", "url_of", "usual_item",
+    "Upstream", "Usage", "accounts", "admission", "at_hand", "base_url", "batch_object", "batches", "caller", "caller_by",
+    "caller_of_key", "check_in_pieces", "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object",
+    "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "is_null",
+    "is_string", "jobs", "keep_sweeping", "lines_of", "list_object", "load_schema", "method_problem", "new_id", "one",
+    "one_ahead", "output_lines", "paging", "pass_fence", "public", "rawjson", "read_body", "read_fragment", "read_pieces",
+    "read_usage", "request_id", "require_access", "require_batches", "require_for_creation", "require_quota", "require_room",
+    "results", "retry_after", "states", "store_batch", "url_of", "usual_item",
 ]  # fmt: skip

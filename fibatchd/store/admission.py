@@ -2,9 +2,9 @@
 transaction publishes it. So a create call that did not answer left a whole batch or none, and no transaction is long.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, count
 
 from fibatchd.domain import states
 from fibatchd.domain.batches import Batch
@@ -115,16 +115,23 @@ def insert(new: NewBatch, status: str) -> Script[None]:
     )  # fmt: skip
 
 
-def reserve(batch_id: str, models: Sequence[str], total: int) -> Script[Reserved]:
-    """Take numbers for `total` requests of a batch stored before, and a lane for each model. The batch's row keeps the
+_TAKE = "UPDATE sequences SET next = next + ? WHERE name = ? RETURNING next - ?"
+
+
+def reserve(batch_id: str, models: Collection[str], total: int) -> Script[Reserved]:
+    """Take numbers for up to `total` requests of a batch stored before, and a lane for each model. The batch's row keeps the
     numbers, so that a purge finds the requests of a batch that was given up half-way."""
-    take = "UPDATE sequences SET next = next + ? WHERE name = ? RETURNING next - ?"
-    ((first,),) = yield Query(take, (total, "requests", total))
-    ((lane,),) = yield Query(take, (len(models), "lanes", len(models)))
+    ((first,),) = yield Query(_TAKE, (total, "requests", total))
     ((_,),) = yield Query(
         "UPDATE batches SET first_number = ?, reserved = ? WHERE id = ? RETURNING id", (first, total, batch_id)
     )
-    return Reserved(batch_id, first, {model: lane + index for index, model in enumerate(models)})
+    return (yield from reserve_lanes(Reserved(batch_id, first, {}), models))
+
+
+def reserve_lanes(reserved: Reserved, models: Collection[str]) -> Script[Reserved]:
+    """Take a lane for each of more models."""
+    ((lane,),) = yield Query(_TAKE, (len(models), "lanes", len(models)))
+    return replace(reserved, lanes={**reserved.lanes, **dict(zip(models, count(lane)))})
 
 
 REMOVE_CHUNK = 2000

@@ -34,7 +34,8 @@ P = ParamSpec("P")
 log = structlog.get_logger(__name__)
 
 GROUP_MAX = 256  # scripts in one commit: enough to amortise it, few enough to keep each one's wait short
-ROWS_AT_ONCE = 100
+ROWS_AT_ONCE = (500, 50, 5, 1)
+"""Rows in one statement. Of few sizes, so that all of them are prepared once."""
 READERS = 4
 BUSY_TIMEOUT_MS = 5000
 GIVEN_UP_STEPS = 100_000  # of its virtual machine, some ms: so often a read looks whether anybody waits for it
@@ -102,13 +103,14 @@ def run_script(connection: apsw.Connection, script: Script[T], now: float, notes
 
 
 def _insert(connection: apsw.Connection, step: Insert) -> None:
-    """Insert rows, a hundred by one statement: with each statement the interpreter changes hands, and others take their turn
-    before it comes back."""
-    many = len(step.rows) - len(step.rows) % ROWS_AT_ONCE
-    for start in range(0, many, ROWS_AT_ONCE):
-        part = step.rows[start : start + ROWS_AT_ONCE]
-        connection.execute(_insertion(step.table, step.columns, ROWS_AT_ONCE), tuple(chain.from_iterable(part)))
-    connection.executemany(_insertion(step.table, step.columns, 1), step.rows[many:])
+    """Insert rows by few statements: each gives the interpreter away, and a thread that parses meanwhile keeps it for a
+    while."""
+    start, rows = 0, step.rows
+    for size in ROWS_AT_ONCE:
+        while len(rows) - start >= size:
+            values = tuple(chain.from_iterable(rows[start : start + size]))
+            connection.execute(_insertion(step.table, step.columns, size), values)
+            start += size
 
 
 @cache

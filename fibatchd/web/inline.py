@@ -1,5 +1,5 @@
-"""Inline batches: the requests stand in the create call itself. All are checked before anything is stored, and the first
-that is wrong refuses the whole batch by name.
+"""Inline batches: the requests stand in the create call itself. All are checked before the batch is there, and the first
+that is wrong refuses the whole of it by name.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ from fibatchd.store.admission import NewBatch
 from fibatchd.web.endpoints import endpoint_problem
 from fibatchd.web.front import front
 from fibatchd.web.idempotency import created
-from fibatchd.web.intake import store_batch
-from fibatchd.web.work import pieces
+from fibatchd.web.intake import at_hand, store_batch
+from fibatchd.web.work import check_in_pieces
 from fibatchd.worker import in_worker
 
 FIELDS = frozenset({"custom_id", "method", "url", "body"})
@@ -45,12 +45,13 @@ class InlineBatches:
         items = await in_worker(_split, call.members["requests"], settings.max_requests)
         stated = call.members.get("endpoint")
         checker = Checker(self._context, call.caller, None if stated is None else rawjson.decode(stated))
-        requests: list[NewRequest] = []
-        for start, piece in pieces(items):
-            requests += await in_worker(checker.check, start, piece)
-        del items
-        new = replace(self._new(call.caller, checker.endpoint), metadata=call.metadata)
-        return created(await store_batch(self._context, new, requests, call.key))
+
+        def new() -> NewBatch:
+            return replace(self._new(call.caller, checker.endpoint), metadata=call.metadata)
+
+        return created(
+            await store_batch(self._context, new, len(items), check_in_pieces(checker.check, items), call.key)
+        )
 
     async def rerun(self, call: RerunCall) -> Batch:
         """Check the requests as if they were sent now, and store them; a context.Rerun."""
@@ -61,7 +62,8 @@ class InlineBatches:
             async for piece in given:
                 requests += await in_worker(checker.check_again, len(requests), piece)
             new = replace(self._new(call.caller, old.endpoint), metadata=old.metadata, rerun_of=old.id)
-            return created(await store_batch(self._context, new, requests, call.key))
+            stored = await store_batch(self._context, lambda: new, len(requests), at_hand(requests), call.key)
+        return created(stored)
 
     def _new(self, caller: Caller, endpoint: str) -> NewBatch:
         return NewBatch(

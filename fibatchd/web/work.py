@@ -1,8 +1,15 @@
-"""Long lists are parsed and checked in pieces of bounded time, so that those who wait for the worker get their turn."""
+"""Long lists are parsed, checked and stored in pieces of bounded time, so that others get their turn in between."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
+from typing import TypeVar
 
 import msgspec
+import trio
+
+from fibatchd.worker import in_worker
+
+T = TypeVar("T")
 
 PIECE_ITEMS = 1000
 PIECE_BYTES = 2**20
@@ -20,3 +27,42 @@ def pieces(items: Sequence[msgspec.Raw]) -> Iterator[tuple[int, Sequence[msgspec
             start, size = index + 1, 0
     if start < len(items):
         yield start, items[start:]
+
+
+async def check_in_pieces(
+    check: Callable[[int, Sequence[msgspec.Raw]], list[T]], items: Sequence[msgspec.Raw]
+) -> AsyncGenerator[list[T], None]:
+    """Check a long list of JSON texts off the loop, piece by piece; `check` takes the index of the first of a piece, and the
+    piece. Raises what it raises."""
+    for start, piece in pieces(items):
+        yield await in_worker(check, start, piece)
+
+
+async def one_ahead(made: AsyncGenerator[T, None], take: Callable[[T], Awaitable[None]]) -> None:
+    """Take one piece after the other, the next one being made meanwhile: two are there at a time. What making or taking one
+    raises ends both, and comes out as it is, in no group."""
+    raised: list[Exception] = []
+    send, receive = trio.open_memory_channel[T](0)
+
+    async def make() -> None:
+        async with send, aclosing(made):
+            async for piece in made:
+                await send.send(piece)
+
+    async def take_each() -> None:
+        async with receive:
+            async for piece in receive:
+                await take(piece)
+
+    async def run(part: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await part()
+        except Exception as error:
+            raised.append(error)
+            nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, make)
+        nursery.start_soon(run, take_each)
+    if raised:
+        raise raised[0]

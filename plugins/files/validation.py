@@ -27,6 +27,7 @@ from fibatchd.plugin_api import (
     in_worker,
     jobs,
     one,
+    one_ahead,
     states,
 )
 
@@ -79,17 +80,24 @@ async def _validate(context: Context, job: jobs.Job, work: Work) -> None:
     settings = context.config.batches
     checker = Checker(_target(context, work), most_requests=settings.max_requests, longest_line=settings.max_line_bytes)
     staging = Staging(context, job, work, min(settings.max_requests, work.size // SHORTEST_LINE + 1))
-    async with aclosing(read_lines(context.store, work, settings.max_line_bytes)) as pieces:
-        async for lines in pieces:
-            requests = await in_worker(checker.check, lines)
-            if checker.full:
-                break
-            if not checker.problems:
-                await staging.append(requests)
+    await one_ahead(_good_requests(read_lines(context.store, work, settings.max_line_bytes), checker), staging.append)
     problems = checker.finish() or await staging.open()
     if problems:
         await context.store.write(refuse, job, errors_object(problems), context.policy)
     log.info("input file checked", batch=work.batch_id, requests=checker.total, problems=len(problems))
+
+
+async def _good_requests(
+    lines: AsyncGenerator[list[Line], None], checker: Checker
+) -> AsyncGenerator[list[NewRequest], None]:
+    """Check all lines, some at a time, and give their requests until one is wrong."""
+    async with aclosing(lines) as pieces:
+        async for piece in pieces:
+            requests = await in_worker(checker.check, piece)
+            if checker.full:
+                break
+            if not checker.problems:
+                yield requests
 
 
 def _target(context: Context, work: Work) -> Target:

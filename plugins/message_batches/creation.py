@@ -22,12 +22,13 @@ from fibatchd.plugin_api import (
     Target,
     UnknownMember,
     admission,
+    at_hand,
+    check_in_pieces,
     front,
     idempotency,
     in_worker,
     is_null,
     new_id,
-    pieces,
     rawjson,
     store_batch,
 )
@@ -54,11 +55,8 @@ async def create(
     settings = context.config.batches
     items = await in_worker(_split, body, settings.max_requests)
     checker = Checker(context, caller, version)
-    requests: list[NewRequest] = []
-    for start, piece in pieces(items):
-        requests += await in_worker(checker.check, start, piece)
-    del items
-    return idempotency.created(await store_batch(context, _new(caller, version), requests, key))
+    checked = check_in_pieces(checker.check, items)
+    return idempotency.created(await store_batch(context, lambda: _new(caller, version), len(items), checked, key))
 
 
 class MessageReruns:
@@ -82,7 +80,8 @@ class MessageReruns:
             async for piece in given:
                 requests += await in_worker(checker.check_again, piece)
             new = replace(_new(call.caller, version), metadata=old.metadata, rerun_of=old.id)
-            return idempotency.created(await store_batch(self._context, new, requests, call.key))
+            stored = await store_batch(self._context, lambda: new, len(requests), at_hand(requests), call.key)
+        return idempotency.created(stored)
 
 
 def not_enabled() -> ApiError:

@@ -74,6 +74,14 @@ async def test_a_value_twice_in_bulk_is_a_conflict_and_nothing_is_stored(store):
     assert await store.read(stored) == []
 
 
+@pytest.mark.parametrize("count", [0, 1, 4, 49, 556])
+async def test_as_many_rows_as_one_likes_are_inserted(store, count):
+    names = [(f"s-{number}", number) for number in range(count)]
+    await store.write(several, Insert("sequences", ("name", "next"), names))
+    found = await store.read(query, "SELECT name, next FROM sequences WHERE name >= 's-' AND name < 's.' ORDER BY next")
+    assert found == names
+
+
 async def test_wrong_sql_is_a_store_error_and_harms_nothing(store):
     with pytest.raises(StoreError) as caught:
         await store.write(query, "SELECT nonsense FROM nowhere")

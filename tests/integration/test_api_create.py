@@ -6,6 +6,8 @@ import pytest
 from api import chat, chat_body, serving
 
 from fibatchd import jsonbounds
+from fibatchd.store import jobs, leases, sweeps
+from fibatchd.store.interface import Query
 
 LONG = "x" * 512
 
@@ -339,3 +341,44 @@ async def test_requests_are_stored_in_order_also_when_there_are_many(api):
     page = (await api.call("GET", f"/v1/batches/{batch['id']}/results?limit=1000&after=batch_req_1499")).json()
     assert [entry["custom_id"] for entry in page["data"]] == [f"q-{n}" for n in range(1499, 2499)]
     assert page["has_more"] is True
+
+
+async def test_a_model_that_comes_late_has_its_lane(api, monkeypatch):
+    monkeypatch.setattr("fibatchd.web.intake.AT_ONCE", 3)
+    monkeypatch.setattr("fibatchd.web.work.PIECE_ITEMS", 2)
+    models = ["glm-flash", "glm-flash", "glm-5.3-flash", "qwen3.6-35b", "glm-flash"]
+    batch = await api.create([chat(f"q-{number}", model=model) for number, model in enumerate(models)])
+    claimed = await api.claim(batch["id"])
+    first = min(one.number for one in claimed)
+    assert sorted((one.number, one.model) for one in claimed) == [
+        (first + number, "qwen3.6-35b" if "qwen" in model else "glm-5.3-flash") for number, model in enumerate(models)
+    ]
+
+
+@pytest.mark.parametrize("wrong", range(7))
+async def test_of_a_large_batch_with_a_wrong_request_nothing_stays(api, monkeypatch, wrong):
+    monkeypatch.setattr("fibatchd.web.intake.AT_ONCE", 3)
+    monkeypatch.setattr("fibatchd.web.work.PIECE_ITEMS", 2)
+    requests = [chat(f"q-{number}") for number in range(7)]
+    requests[wrong] = chat("q-x", temperature=3)
+    answer = await create(api, {"requests": requests})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == f"requests[{wrong}].body.temperature"
+    assert (await api.call("GET", "/v1/batches")).json()["data"] == []
+    await purged(api)
+    for table in ("batches", "requests", "request_bodies", "lanes"):
+        assert await rows(api, f"SELECT * FROM {table}") == []
+
+
+async def rows(api, sql):
+    def select():
+        return (yield Query(sql))
+
+    return await api.store.read(select)
+
+
+async def purged(api):
+    while job := await api.store.write(jobs.take, "purge", await api.store.write(leases.register, "test")):
+        while await api.store.write(sweeps.purge, job.subject):
+            pass
+        await api.store.write(jobs.done, job)
