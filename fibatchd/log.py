@@ -38,7 +38,8 @@ def configure(settings: Log, stream: Any = None) -> None:
         if console
         else structlog.processors.JSONRenderer(default=_described)
     )
-    for_output: list[Processor] = [out.mark, plain] if console else [out.mark]
+    for_output: list[Processor] = [plain] if console else []
+    renderer = out.with_severity(renderer)
     common: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -61,19 +62,21 @@ class Output:
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
-        self._in_journal = is_journal(stream)
-        self._prefix = ""
 
-    def mark(self, _logger: Any, method: str, event: EventDict) -> EventDict:
-        """Note a line's severity for the journal; a structlog processor, the last before the line is written."""
-        if self._in_journal:
-            self._prefix = f"<{PRIORITIES.get(event.get('level', method), 6)}>"
-        return event
+    def with_severity(self, render: Processor) -> Processor:
+        """Return a renderer that begins each line with its severity, where the journal reads it."""
+        if not is_journal(self.stream):
+            return render
+
+        def marked(logger: Any, method: str, event: EventDict) -> str:
+            priority = PRIORITIES.get(event.get("level", method), 6)
+            # A terminal's form may spread an event over lines.
+            return "\n".join(f"<{priority}>{line}" for line in str(render(logger, method, event)).splitlines())
+
+        return marked
 
     def msg(self, text: str) -> None:
-        """Write an event, which a terminal's form may spread over lines."""
-        if self._prefix:
-            text = "\n".join(self._prefix + line for line in text.splitlines())
+        """Write an event."""
         try:
             self.stream.write(text + "\n")
             self.stream.flush()

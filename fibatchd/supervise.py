@@ -10,6 +10,7 @@ from typing import Protocol
 import structlog
 import trio
 
+from fibatchd.errors import FibatchdError
 from fibatchd.metrics import Labels
 
 log = structlog.get_logger()
@@ -17,7 +18,6 @@ log = structlog.get_logger()
 FIRST_S = 0.5
 CAP_S = 30.0
 STABLE_S = 60.0  # a part that ran for so long starts anew without the backoff it had
-
 
 restarts: Counter[Labels] = Counter()
 """How often each part, by its name, was started again since this process began: a fault of ours each time."""
@@ -46,21 +46,22 @@ class _Report:
 
 
 async def supervise(name: str, part: Part, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """Run `part` until cancelled, again and again. Raises what it raises before it has started once."""
+    """Run `part` until cancelled, again and again. Before it has started once, what it raises is raised, and FibatchdError
+    where it ends."""
     report = _Report(task_status)
     wait = FIRST_S
     restarts[name,] += 0  # a counter that is there from the start shows its first step, too
     while True:
-        began = trio.current_time()
+        began, failure = trio.current_time(), None
         try:
             await part(task_status=report)
-            log.error("part ended", part=name, again_in=wait)
-        except Exception:
-            if not report.reported:
-                raise
-            log.exception("part crashed", part=name, again_in=wait)
+        except Exception as error:
+            failure = error
+        if not report.reported:
+            raise failure or FibatchdError(f"{name} ended before it said that it works")
         if trio.current_time() - began > STABLE_S:
             wait = FIRST_S
+        log.error("part crashed" if failure else "part ended", part=name, again_in=wait, exc_info=failure)
         restarts[name,] += 1
         await trio.sleep(wait)
         wait = min(wait * 2, CAP_S)

@@ -261,6 +261,21 @@ def test_in_the_journal_every_line_has_its_priority(configured, monkeypatch, tmp
     assert lines[-1].startswith("<4>")
 
 
+def test_a_line_written_while_another_is_made_does_not_take_its_priority(configured, monkeypatch, tmp_path):
+    class Telling:
+        def __repr__(self):
+            structlog.get_logger("x").debug("meanwhile, as another thread might")
+            return "told"
+
+    with (tmp_path / "journal").open("w+") as stream:
+        found = os.fstat(stream.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
+        configured(stream, level="debug", format="console")
+        structlog.get_logger("x").error("it broke", what=Telling())
+        stream.seek(0)
+        assert [line[:3] for line in stream.read().splitlines()] == ["<7>", "<3>"]
+
+
 def test_another_stream_than_the_journals(configured, monkeypatch, tmp_path):
     monkeypatch.setenv("JOURNAL_STREAM", "1:1")
     with (tmp_path / "file").open("w+") as stream:
