@@ -1,7 +1,8 @@
-"""An answer's body that is made while it is sent: its next part is there when the last one is out."""
+"""What is made a piece at a time is made while the piece before is in use: sent to a client, or written to the store."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import Generic, TypeVar
 
 import outcome
 import trio
@@ -9,43 +10,47 @@ from quart.wrappers.response import ResponseBody
 
 from fibatchd.errors import FibatchdError
 
+T = TypeVar("T")
 
-class Ahead(ResponseBody):
-    """Gives what a generator gives, which runs one part ahead of who takes them: memory is held for two.
 
-    A FibatchdError of the generator is raised in its turn, behind the parts before it. When the client leaves, the generator
-    is cancelled, and closed.
+class Ahead(ResponseBody, Generic[T]):
+    """Gives what a generator gives, which runs one item ahead of who takes them; so there are two in memory. With items of
+    bytes it can be an answer's body.
+
+    A FibatchdError of the generator is raised in its turn, behind the items before it. On leaving, the generator is
+    cancelled, where it has not ended, and closed.
     """
 
-    def __init__(self, parts: AsyncGenerator[bytes, None]) -> None:
-        self._parts = parts
+    def __init__(self, items: AsyncGenerator[T, None]) -> None:
+        self._items = items
         self._running = self._run()
 
-    async def __aenter__(self) -> AsyncIterable[bytes]:
+    async def __aenter__(self) -> AsyncIterator[T]:
         return await self._running.__aenter__()
 
     async def __aexit__(self, *_: object) -> None:
-        # What is raised meanwhile goes its own way: through the nursery it would come out as a group.
+        # What was raised inside goes its own way: through the nursery it would come out in a group.
         await self._running.__aexit__(None, None, None)
 
     @asynccontextmanager
-    async def _run(self) -> AsyncIterator[AsyncIterable[bytes]]:
-        send, receive = trio.open_memory_channel[outcome.Outcome[bytes]](0)
+    async def _run(self) -> AsyncIterator[AsyncIterator[T]]:
+        send, receive = trio.open_memory_channel[outcome.Outcome[T]](0)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._make, send)
-            async with aclosing(_unwrapped(receive)) as parts:
-                yield parts
+            async with aclosing(_unwrapped(receive)) as items:
+                yield items
             nursery.cancel_scope.cancel()
 
-    async def _make(self, send: trio.MemorySendChannel[outcome.Outcome[bytes]]) -> None:
-        async with send, aclosing(self._parts) as parts:
-            try:
-                async for part in parts:
-                    await send.send(outcome.Value(part))
-            except FibatchdError as error:
-                await send.send(outcome.Error(error))
+    async def _make(self, send: trio.MemorySendChannel[outcome.Outcome[T]]) -> None:
+        with send:
+            async with aclosing(self._items) as items:
+                try:
+                    async for item in items:
+                        await send.send(outcome.Value(item))
+                except FibatchdError as error:
+                    await send.send(outcome.Error(error))
 
 
-async def _unwrapped(receive: trio.MemoryReceiveChannel[outcome.Outcome[bytes]]) -> AsyncGenerator[bytes, None]:
-    async for part in receive:
-        yield part.unwrap()
+async def _unwrapped(receive: trio.MemoryReceiveChannel[outcome.Outcome[T]]) -> AsyncGenerator[T, None]:
+    async for item in receive:
+        yield item.unwrap()

@@ -15,9 +15,11 @@ from weakref import WeakValueDictionary
 import trio
 
 from fibatchd.domain.batches import Batch
+from fibatchd.domain.requests import Result
 from fibatchd.store.interface import Store
 from fibatchd.store.results import Range
-from fibatchd.web.reading import read_between, read_piece
+from fibatchd.web.ahead import Ahead
+from fibatchd.web.reading import read_between, read_pieces
 from fibatchd.web.render import output_lines
 
 REMEMBERED = 128
@@ -54,17 +56,22 @@ class Digests:
 
 
 async def compute(store: Store, batch: Batch) -> Digest:
-    """Write the export once, to nowhere."""
+    """Write the export once, to nowhere. Raises ApiError 404 where the batch was deleted meanwhile, StoreUnavailable."""
     hashed = hashlib.sha256()
     whole = Range.of(batch)
-    size, number = 0, whole.first
-    starts = [(size, number)]
-    while number <= whole.last:
-        lines, number = await read_piece(store, batch, number, whole.last, output_lines)
-        hashed.update(lines)
-        size += len(lines)
-        starts.append((size, number))
+    size = 0
+    starts = [(size, whole.first)]
+    async with Ahead(read_pieces(store, batch, whole.first, whole.last, _lines_until)) as pieces:
+        async for lines, following in pieces:
+            hashed.update(lines)
+            size += len(lines)
+            starts.append((size, following))
     return Digest(hashed.hexdigest(), size, starts)
+
+
+def _lines_until(piece: list[Result]) -> tuple[bytes, int]:
+    """Return the lines of a piece, and the number behind it."""
+    return output_lines(piece), piece[-1].number + 1
 
 
 async def export(store: Store, batch: Batch, digest: Digest, first: int, last: int) -> AsyncGenerator[bytes, None]:

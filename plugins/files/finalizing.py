@@ -5,13 +5,13 @@ A durable job: one that is cut short starts over, on any daemon, and what was ha
 """
 
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
 import structlog
 
 from fibatchd.plugin_api import (
     NOW,
+    Ahead,
     ApiError,
     Batch,
     Context,
@@ -87,7 +87,7 @@ async def _write(store: Store, job: jobs.Job, batch: Batch) -> tuple[Written | N
     """Write both files, in submission order. Raises ApiError where the batch is gone."""
     output, errors = ResultFile(store, job, batch, "output"), ResultFile(store, job, batch, "error")
     whole = results.Range.of(batch)
-    async with aclosing(read_pieces(store, batch, whole.first, whole.last, _lines)) as pieces:
+    async with Ahead(read_pieces(store, batch, whole.first, whole.last, _lines)) as pieces:
         async for succeeded, others in pieces:
             await output.write(succeeded)
             await errors.write(others)
