@@ -1,5 +1,6 @@
 """Every view of the console in the states that matter: how to come there, and what is seen when it is complete."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,16 @@ def press(name: str) -> Act:
     return act
 
 
+def fail_once(page: Page) -> None:
+    """The list is refused, as by a fault of the server."""
+    broken = json.dumps({"error": {"message": "The server has met a fault", "code": "internal_error"}})
+    lists = "**/v1/account/batches?*"
+    page.route(lists, lambda route: route.fulfill(status=500, body=broken))
+    page.reload()
+    expect(page.get_by_role("button", name="Try again")).to_be_visible()
+    page.unroute(lists)
+
+
 def make_key(page: Page) -> None:
     press("New key")(page)
     page.get_by_role("button", name="Make the key").click()
@@ -73,6 +84,7 @@ STATES = (
     State("sign-in-refused", "nobody", "", "form.sign-in", refuse),
     State("batches", "ada", "batches", ROWS),
     State("batches-offline", "ada", "batches", ROWS, lose_the_server),
+    State("batches-refused", "ada", "batches", ROWS, fail_once),
     State("batches-none-found", "ada", "batches?q=nothing-at-all", ".empty"),
     State("batches-empty", "grace", "batches", ".empty"),
     State("batch-ended", "ada", "batches/{ended}", ".panel figure"),
@@ -100,7 +112,7 @@ STATES = (
     State("operator-spending", "admin", "operator/spending", ".panel ~ .panel"),
     State("operator-daemons", "admin", "operator/daemons", ROWS),
     State("nothing-here", "ada", "nothing", "h1"),
-    State("batch-running", "ada", "batches/{running}", ".panel time"),  # last, when there is a forecast
+    State("batch-running", "ada", "batches/{running}", ".panel p > time"),  # last, when there is a forecast
 )
 
 
@@ -152,6 +164,16 @@ def complaints(page: Page, axe: str) -> list[str]:
     found = list(page.evaluate(LAYOUT)) + judged(page, STANDARD)
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     return found + [f"dark: {each}" for each in judged(page, COLOURS)]
+
+
+def layout_at(page: Page, width: int) -> list[str]:
+    """What looks wrong at another width."""
+    usual = page.viewport_size
+    assert usual
+    page.set_viewport_size({"width": width, "height": usual["height"]})
+    found = [f"{width} px: {each}" for each in page.evaluate(LAYOUT)]
+    page.set_viewport_size(usual)
+    return found
 
 
 def judged(page: Page, rules: Sequence[str]) -> list[str]:

@@ -1,12 +1,16 @@
 """Batches, from the file that is dropped to the results that are downloaded."""
 
+import json
 import re
+import time
 
 import pytest
 from browsing import go
-from daemons import finished
+from daemons import chat, finished
 from playwright.sync_api import expect
 from stands import GLM, QWEN, chats, line, lines, message
+
+from fibatchd.web.account.waiting import Reason
 
 TO_THE_END = """
 amount => {
@@ -58,6 +62,83 @@ def test_a_file_is_submitted_and_its_progress_moves_by_itself(page, stand, user,
     (batch,) = user.api.get("/v1/account/batches").json()["data"]
     assert batch["metadata"] == {"description": "Nightly"}
     assert page.evaluate("window.notReloaded")
+
+
+def test_a_row_tells_all_of_a_batch(page, stand, user):
+    stand.rules({"match": "break off", "action": {"close": "half"}})
+    requests = [*chats(3), chat("bad", "please fail", GLM), chat("lost", "break off", GLM)]
+    ended = user.submit(requests, metadata={"run": "17"})
+    finished(user.api, ended)
+    held = user.submit(chats(20, "please hold"))
+    page.reload()
+    row = row_of(page, ended)
+    expect(row.get_by_role("img")).to_have_accessible_name("Of 5 requests: 3 succeeded, 2 failed")
+    (item,) = [each for each in user.api.get("/v1/account/batches").json()["data"] if each["id"] == ended]
+    assert (item["tokens"]["total"], item["cost_unknown_attempts"]) == (45, 2)
+    for told in (
+        f"Inline · {GLM}",
+        "run: 17",
+        "Completed",
+        "5 of 5",
+        "2 failed",
+        "45 tokens",
+        "+ 2 unknown",
+        "just now",
+    ):
+        expect(row).to_contain_text(told)
+    expect(row).to_contain_text(f"${item['cost_usd']:.6f}".rstrip("0"))
+    row = row_of(page, held)
+    expect(row.get_by_role("img")).to_have_accessible_name("Of 20 requests: 16 running, 4 queued")
+    expect(row).to_contain_text("must start in 24 hr.")
+
+
+def test_why_a_batch_waits_is_told_in_words(page, user):
+    """Whatever the reason: none is shown by its name alone."""
+    finished(user.api, user.submit(chats(1)))
+    page_of_list = user.api.get("/v1/account/batches").json()
+    (item,) = page_of_list["data"]
+    waiting = [
+        item | {"id": f"batch_{reason:032x}", "ended_at": None, "status": "in_progress"}
+        | {"waiting": {"reason": reason.name.lower(), "until": item["created_at"] + 7200 + 5}}
+        for reason in reversed(Reason)
+    ]  # fmt: skip
+    answer = json.dumps(page_of_list | {"data": waiting})
+    page.route("**/v1/account/batches?*", lambda route: route.fulfill(body=answer))
+    page.reload()
+    rows = page.get_by_role("table").get_by_role("row")
+    expect(rows).to_have_count(1 + len(Reason))
+    told = dict(zip((each["waiting"]["reason"] for each in waiting), rows.all_inner_texts()[1:], strict=True))
+    page.unroute_all()
+    assert [reason for reason, text in told.items() if f"({reason})" in text] == []
+    for reason, words in {
+        "quota": "Your daily quota is used up; it goes on in 2 hr.",
+        "access": "Your account may not run batches",
+        "model_down": "No server of the model can be reached",
+        "interactive": "It gives way to interactive requests",
+    }.items():
+        assert words in told[reason]
+
+
+def test_its_course_and_when_it_ends(page, stand, user):
+    stand.rules({"match": "Say", "action": {"delay": 1.0}})
+    batch_id = user.submit(chats(64))
+    finished(user.api, batch_id)
+    go(page, f"batches/{batch_id}")
+    course = page.get_by_role("region", name="Progress over time")
+    expect(course.get_by_role("img").nth(0)).to_have_accessible_name(re.compile("64 succeeded and 0 failed in all"))
+    expect(course.get_by_role("img").nth(1)).to_have_accessible_name(re.compile("half take less than [12]"))
+    expect(course).not_to_contain_text("it ends")
+    course.get_by_text("Figures").first.click()
+    figures = course.get_by_role("table", name="Requests that ended").get_by_role("row").all_inner_texts()[1:]
+    assert sum(int(figure.split("\t")[1]) for figure in figures) == 64
+
+    found = user.api.get(f"/v1/account/batches/{batch_id}/progress").json()
+    late = {"ends_at": time.time() + 7205, "in_time": False, "per_minute": 480.25, "basis_s": 300}
+    page.route("**/progress?*", lambda route: route.fulfill(body=json.dumps(found | {"forecast": late})))
+    page.reload()
+    expect(course).to_contain_text("At 480.3 requests a minute, as in the last 5 min, it ends in 2 hr., about ")
+    expect(course).to_contain_text("That is after its time to start is over")
+    page.unroute_all()
 
 
 def test_problems_are_told_by_line_before_and_after_the_upload(page, tmp_path):
