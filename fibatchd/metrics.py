@@ -109,6 +109,10 @@ class Page(Collector):
                 log.exception("a metric cannot be read", metric=metric.name)
 
     def render(self, accept: str) -> tuple[bytes, str]:
-        """Return the page and its media type, in the format that an `Accept` header prefers."""
-        encode, media_type = choose_encoder(accept)
+        """Return the page and its media type, in the format that an `Accept` header prefers; in the usual one where that
+        header is malformed."""
+        try:
+            encode, media_type = choose_encoder(accept)
+        except (TypeError, ValueError):  # the library takes a version for numbers, whatever it is
+            encode, media_type = choose_encoder("")
         return encode(self._registry), media_type

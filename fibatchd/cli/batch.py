@@ -13,6 +13,7 @@ import click
 from fibatchd.cli.options import base_url, text
 from fibatchd.cli.tables import show, show_value
 from fibatchd.errors import FibatchdError
+from fibatchd.printable import is_visible, printable
 
 DEFAULT_URL = "http://127.0.0.1:8787/v1"
 PAGE = 100
@@ -86,9 +87,10 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
     )
     @wraps(command)
     def with_server(*args: Any, url: str, api_key: str, **kwargs: Any) -> None:
-        if not api_key.isascii() or not api_key.isprintable():
+        api_key = api_key.strip()
+        if not is_visible(api_key):
             raise click.BadParameter("not a key", param_hint="--api-key")
-        command(Server(url, api_key.strip()), *args, **kwargs)
+        command(Server(url, api_key), *args, **kwargs)
 
     return with_server
 
@@ -124,7 +126,7 @@ def show_batch(server: Server, batch_id: str) -> None:
 @server_options
 def cancel(server: Server, batch_id: str) -> None:
     """Cancel a batch and print its status."""
-    click.echo(server.call("POST", _path(batch_id, "/cancel"))["status"])
+    click.echo(printable(str(server.call("POST", _path(batch_id, "/cancel"))["status"])))
 
 
 @command.command()

@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import chain, count
@@ -22,6 +21,7 @@ from fibatchd.cli.opening import Opened, run
 from fibatchd.cli.options import base_url, text
 from fibatchd.cli.progress import progress
 from fibatchd.cli.serve import run_daemon
+from fibatchd.cli.tables import show
 from fibatchd.errors import FibatchdError
 from fibatchd.money import parse_usd, usd_text
 from fibatchd.store import accounts
@@ -88,8 +88,8 @@ def write_config(folder: Path, port: int, upstream: str | None, model: str) -> P
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
-    except OSError as error:
-        raise FibatchdError(f"{path} cannot be written: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that is not UTF-8
+        raise FibatchdError(f"{path} cannot be written: {getattr(error, 'strerror', error)}") from None
     return path
 
 
@@ -172,13 +172,13 @@ class Visit:
         """Submit the batch and watch it to its end; return it, None where the demo is ended before."""
         batch = server.call("POST", "/batches", {"requests": requests(self.model), "metadata": {"from": "demo"}})
         click.echo(f"Submitted {batch['id']} with {REQUESTS} requests for {self.model}.")
-        with progress("running", REQUESTS) as show:
+        with progress("running", REQUESTS) as tell:
             while batch["status"] not in FINAL:
                 if self._stopping.wait(POLL_S):
                     return None
                 batch = server.call("GET", f"/batches/{batch['id']}")
                 counts = batch["request_counts"]
-                show(counts["completed"] + counts["failed"], batch["status"])
+                tell(counts["completed"] + counts["failed"], batch["status"])
         return batch
 
     def _is_ready(self, url: str) -> bool:
@@ -217,7 +217,8 @@ def requests(model: str) -> list[dict[str, Any]]:
 def show_results(server: Any, batch: Any) -> None:
     """Print a batch's results as a table, and what they cost."""
     page = server.call("GET", f"/batches/{batch['id']}/results", limit=REQUESTS)
-    _table([(item["custom_id"], item["status"], _content(item)) for item in page["data"]])
+    rows = [{"request": item["custom_id"], "status": item["status"], "answer": _content(item)} for item in page["data"]]
+    show(rows, as_json=False, empty="no results")
     counts, usage = batch["request_counts"], batch["usage"]
     cost = usd_text(parse_usd(f"{batch['cost_usd']:.12f}"))
     click.echo(
@@ -230,13 +231,3 @@ def _content(item: Any) -> str:
     if item["response"] is None:
         return str((item["error"] or {}).get("message", ""))
     return str(item["response"]["body"]["choices"][0]["message"]["content"])
-
-
-def _table(rows: Sequence[tuple[str, str, str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("request", "status", "answer", box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False, markup=False).print(table)

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -24,7 +26,8 @@ def command(folder: Path) -> None:
 
     The configuration is DIR/fibatchd.toml, its data stands beside it, and the account is an administrator's."""
     config_path = write_config(folder)
-    secret = run(config_path, _create_admin, create=True)
+    with _undone(config_path):
+        secret = run(config_path, _create_admin, create=True)
     click.echo(f"{config_path} is written, and an account named admin is made. Its key, shown this once:\n")
     click.echo(f"  {secret}\n")
     click.echo("What remains:\n")
@@ -49,13 +52,24 @@ def write_config(folder: Path) -> Path:
     path = folder / CONFIG_NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with open(path, "x", encoding="utf-8", opener=_private) as file:
+        with open(path, "x", encoding="utf-8", opener=_private) as file, _undone(path):
             file.write(text)
+            file.flush()
     except FileExistsError:
         raise FibatchdError(f"{path} exists already, and is left as it is") from None
-    except OSError as error:
-        raise FibatchdError(f"{path} cannot be written: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that is not UTF-8
+        raise FibatchdError(f"{path} cannot be written: {getattr(error, 'strerror', error)}") from None
     return path
+
+
+@contextmanager
+def _undone(path: Path) -> Iterator[None]:
+    """Remove a file again where what it is for fails: with it there, the next try would be refused."""
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _private(path: str, flags: int) -> int:

@@ -22,7 +22,7 @@ from fibatchd.oneshot.journal import Journal
 from fibatchd.oneshot.output import answers, write_output
 from fibatchd.oneshot.reading import LONGEST_LINE, Survey, read, survey
 from fibatchd.oneshot.runner import Runner, Tally
-from fibatchd.printable import printable
+from fibatchd.printable import is_visible, printable
 from fibatchd.upstream.fleet import Fleet
 
 STOPPED = 128  # plus the signal's number: the exit status by which shells know it
@@ -198,7 +198,7 @@ def _key(name: str | None, environ: Mapping[str, str]) -> str | None:
     if name is None:
         return None
     key = environ.get(name, "").strip()
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
+    if not is_visible(key):
         raise FibatchdError(f"--api-key-env: ${name} holds no key")
     return key
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from fibatchd.config.problems import KeyPath, Problem, path_text, suggestion
+from fibatchd.config.settings import CHAT_COMPLETIONS, Batches, Server, Storage
 
 Table = Mapping[str, Any]
 
@@ -19,6 +20,7 @@ _HOST = re.compile(r"[A-Za-z0-9.-]*", re.ASCII)
 # With the name that a unit gives its sockets by FileDescriptorName, or without.
 _INHERITED = re.compile(r"fd://[A-Za-z0-9._-]*", re.ASCII)
 _URL = re.compile(r"[!-~]+")
+_PORT = re.compile(r"[0-9]{1,5}")
 _PORTS = range(65536)
 _ADDRESS_FORMS = "write host:port, [v6]:port, unix:/path or fd://"
 _UPSTREAM_FORMS = "write http://…, https://…, http+unix://%2Fpath%2Fto.sock/… or echo:"
@@ -47,14 +49,14 @@ def check_listen(address: str, path: KeyPath) -> Iterator[Problem]:
     if _INHERITED.fullmatch(address) or (address.startswith("unix:/") and address != "unix:/"):
         return
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) not in _PORTS or not _is_host(host):
+    if not colon or not _PORT.fullmatch(port) or int(port) not in _PORTS or not _is_host(host):
         yield Problem(path, f"is not an address to listen on: {_ADDRESS_FORMS}", True)
 
 
 def check_storage(storage: Table) -> Iterator[Problem]:
     """[storage]: the URL. It may hold a password, so it is never shown."""
     path: KeyPath = ("storage", "url")
-    scheme, _, rest = storage.get("url", "sqlite:fibatchd.db").partition(":")
+    scheme, _, rest = storage.get("url", Storage().url).partition(":")
     if scheme == "sqlite":
         if not rest or rest.startswith("//"):
             yield Problem(
@@ -77,14 +79,16 @@ def check_extensions(extensions: Table, known: Collection[str] | None) -> Iterat
 def check_batches(batches: Table, tiers: Collection[str]) -> Iterator[Problem]:
     """[batches]: tiers that exist, and bounds in their order."""
     yield from _check_tiers(batches.get("create_tiers"), ("batches", "create_tiers"), tiers)
-    base, cap = batches.get("retry_base_s", 2), batches.get("retry_cap_s", 300)
+    default = Batches()
+    base, cap = batches.get("retry_base_s", default.retry_base_s), batches.get("retry_cap_s", default.retry_cap_s)
     if base > cap:
         yield Problem(("batches", "retry_base_s"), f"{base} is above retry_cap_s, which is {cap}")
 
 
 def check_body_sizes(server: Table, batches: Table) -> Iterator[Problem]:
     """A create body of the largest size must fit what all of them together may hold: else it could never be received."""
-    largest, all_together = batches.get("max_body_bytes", 32 * 2**20), server.get("max_buffered_body_bytes", 64 * 2**20)
+    largest = batches.get("max_body_bytes", Batches().max_body_bytes)
+    all_together = server.get("max_buffered_body_bytes", Server().max_buffered_body_bytes)
     if largest > all_together:
         text = f"{largest} is above server.max_buffered_body_bytes, which is {all_together}"
         yield Problem(("batches", "max_body_bytes"), text)
@@ -178,7 +182,7 @@ def _check_upstream_url(url: str, protocol: str, path: KeyPath) -> Iterator[Prob
 
 
 def _check_anthropic_endpoints(upstream: Table, model: Table, path: KeyPath) -> Iterator[Problem]:
-    endpoints = upstream.get("endpoints") or model.get("endpoints") or ["/v1/chat/completions"]
+    endpoints = upstream.get("endpoints") or model.get("endpoints") or [CHAT_COMPLETIONS]
     others = [endpoint for _, endpoint in _items(endpoints) if endpoint != "/v1/messages"]
     if others:
         text = f'an anthropic upstream does not serve {others[0]}: write endpoints = ["/v1/messages"]'

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fibatchd.config.problems import KeyPath, Problem
+from fibatchd.printable import is_visible
 
 Table = Mapping[str, Any]
 
@@ -75,8 +76,7 @@ def _read_key(upstream: Table, environ: Mapping[str, str]) -> str | None:
         key = Path(file).read_text("utf-8", "replace").strip()
     else:
         return None
-    # It goes into a header line, where anything else would break the request or smuggle one in.
-    if not (key.isascii() and key.isprintable()) or " " in key or not key:
+    if not is_visible(key):
         raise ValueError("does not hold a key, which is visible ASCII characters on one line")
     return key
 

@@ -226,6 +226,12 @@ def test_huge_integer_is_no_traceback():
     assert problem.startswith("the file: not TOML: ")
 
 
+@pytest.mark.parametrize("setting", ["server.listen = ['127.0.0.1:{}']", "metrics.listen = ':{}'"])
+def test_huge_port_is_no_traceback(setting):
+    (problem,) = problems_of(setting.format("1" * 5000))
+    assert "is not an address to listen on" in problem
+
+
 def test_unreadable_files(tmp_path):
     latin = tmp_path / "latin.toml"
     latin.write_bytes(b"# caf\xe9\n")

@@ -81,6 +81,14 @@ def test_the_format_is_negotiated():
     assert Page(list).render("*/*")[1].startswith("text/plain; version=0.0.4")
 
 
+@pytest.mark.parametrize(
+    "accept", ["text/plain;version=x", "application/openmetrics-text; version=x", ";=,", "*/*;q=x"]
+)
+def test_a_malformed_preference_is_none(accept):
+    body, media_type = Page(list).render(accept)
+    assert (b"process_cpu_seconds_total" in body, media_type.partition(";")[0]) == (True, "text/plain")
+
+
 def test_tally():
     tally = Tally()
     tally.count("m", "batch", Attempt((200, b"{}"), usage=Usage(10, 4, 5), cost=3 * 10**12))

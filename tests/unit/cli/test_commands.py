@@ -122,6 +122,24 @@ def test_init_overwrites_nothing(tmp_path):
     assert (tmp_path / "fibatchd.toml").read_text() == "# mine\n"
 
 
+def test_init_that_fails_can_be_tried_again(tmp_path):
+    (tmp_path / "data").write_text("a file where the folder is to be")
+    answer = call("init", str(tmp_path))
+    assert answer.exit_code == 1
+    assert not (tmp_path / "fibatchd.toml").exists()
+    (tmp_path / "data").unlink()
+    assert call("init", str(tmp_path)).exit_code == 0
+
+
+@pytest.mark.parametrize("command", [["init"], ["demo", "--data-dir"]])
+def test_a_folder_whose_name_is_not_utf_8(tmp_path, command):
+    folder = tmp_path / "a\udcff"
+    answer = call(*command, str(folder))
+    assert answer.exit_code == 1
+    assert "cannot be written" in answer.stderr
+    assert not (folder / "fibatchd.toml").exists()
+
+
 def test_migrate(tmp_path):
     config = tmp_path / "fibatchd.toml"
     config.write_text(f"[server]\ndata_dir = {json.dumps(str(tmp_path))}\n")

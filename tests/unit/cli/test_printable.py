@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from fibatchd.cli import tell
+from fibatchd.cli import batch, demo, tell
 from fibatchd.cli.tables import show
 from fibatchd.errors import FibatchdError
 from fibatchd.printable import printable
@@ -35,6 +35,29 @@ def test_tables(as_json):
     assert shown.replace("\n", "").isprintable()
     if as_json:
         assert json.loads(shown) == [{"id": "acct_1", "name": EVIL, "list": [EVIL], "raw": {"a": EVIL}}]
+
+
+class Evil:
+    """A server whose model and whose statuses are made to harm."""
+
+    def call(self, *_, **__):
+        result = {"custom_id": "q-1", "status": "completed", "response": None, "error": {"message": EVIL}}
+        return {"status": EVIL, "data": [result]}
+
+
+def test_a_servers_words(monkeypatch):
+    monkeypatch.setattr(batch, "Server", lambda *_: Evil())
+    shown = CliRunner().invoke(batch.command, ["cancel", "--api-key", " hyi-key\n", "batch_1"]).stdout
+    assert shown == printable(EVIL) + "\n"
+
+
+def test_the_demos_answers(capsys):
+    counts, usage = {"completed": 1, "failed": 0}, {"input_tokens": 1, "output_tokens": 1}
+    ended = {"id": "batch_1", "status": "completed", "request_counts": counts, "usage": usage, "cost_usd": 0}
+    demo.show_results(Evil(), ended)
+    shown = capsys.readouterr().out
+    assert "q-1" in shown
+    assert shown.replace("\n", "").isprintable()
 
 
 def test_errors(capsys):
