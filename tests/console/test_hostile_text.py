@@ -156,13 +156,14 @@ def test_what_is_typed_and_what_stands_in_the_address(page):
 def test_names_of_accounts(window, stand):
     """Whoever is shown them: the account itself, and an operator."""
     mallory = stand.account(ALL[:190])
+    finished(mallory.api, mallory.submit([chat("q", "x", GLM)]))  # so that something was spent
     window.sign_in(stand, mallory)
     page = window.open(stand)
     shows(page, mallory.name)
     window.context.clear_cookies()
     window.sign_in(stand, stand.admin)
     page.reload()
-    for view in ("operator/accounts", f"operator/accounts/{mallory.id}"):
+    for view in ("operator/spending", "operator/accounts", f"operator/accounts/{mallory.id}"):
         go(page, view)
         shows(page, mallory.name)
     for button in ("Change the quota", "Move to a tier", "Suspend", "Delete"):
