@@ -42,7 +42,9 @@ from fibatchd.web.address import base_url
 from fibatchd.web.ahead import Ahead
 from fibatchd.web.attempts import Attempts
 from fibatchd.web.auth import caller, caller_by, caller_of_key, public
+from fibatchd.web.conditional import not_modified
 from fibatchd.web.endpoints import endpoint_problem
+from fibatchd.web.fields import read_fields
 from fibatchd.web.fixed import FixedBytes, fixed_answer
 from fibatchd.web.front import front
 from fibatchd.web.guards import LimitedBody, read_body
@@ -55,17 +57,18 @@ from fibatchd.web.work import check_in_pieces, one_ahead
 from fibatchd.worker import in_worker
 
 __all__ = [
-    "CHAT_COMPLETIONS", "NOW", "Account", "Ahead", "ApiError", "Attempts", "Batch", "BatchInput", "BodySchema",
-    "BrokenReply", "Call", "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Distribution",
-    "Endpoint", "ErrorShape", "EventSplitter", "Failure", "FixedBytes", "Identify", "Insert", "InvalidJson", "JobRunner",
-    "Key", "LeaseLost", "LimitedBody", "Many", "Members", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options",
+    "CHAT_COMPLETIONS", "NOW", "Account", "Ahead", "ApiError", "Attempts", "Batch", "BatchInput", "BodySchema", "BrokenReply",
+    "Call", "Caller", "Capabilities", "ChatUsage", "Config", "Context", "CreateCall", "Distribution", "Endpoint",
+    "ErrorShape", "EventSplitter", "Failure", "FixedBytes", "Identify", "Insert", "InvalidJson", "JobRunner", "Key",
+    "LeaseLost", "LimitedBody", "Many", "Members", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options",
     "Policy", "Problem", "Query", "Refused", "Reply", "Rerun", "RerunCall", "Result", "Route", "Row", "Script", "Service",
     "Store", "StoreConflict", "StoreError", "StoreUnavailable", "StreamEditor", "Submitted", "Target", "UnknownMember",
     "Upstream", "Usage", "accounts", "admission", "at_hand", "base_url", "batch_object", "batches", "caller", "caller_by",
     "caller_of_key", "check_in_pieces", "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object",
     "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "is_null",
-    "is_string", "jobs", "keep_sweeping", "lines_of", "list_object", "load_schema", "method_problem", "new_id", "one",
-    "one_ahead", "output_lines", "paging", "pass_fence", "public", "rawjson", "read_body", "read_fragment", "read_pieces",
-    "read_usage", "request_id", "require_access", "require_batches", "require_for_creation", "require_quota", "require_room",
-    "results", "retry_after", "states", "store_batch", "url_of", "usual_item",
+    "is_string", "jobs", "keep_sweeping", "lines_of", "list_object", "load_schema", "method_problem", "new_id",
+    "not_modified", "one", "one_ahead", "output_lines", "paging", "pass_fence", "public", "rawjson", "read_body",
+    "read_fields", "read_fragment", "read_pieces", "read_usage", "request_id", "require_access", "require_batches",
+    "require_for_creation", "require_quota", "require_room", "results", "retry_after", "states", "store_batch", "url_of",
+    "usual_item",
 ]  # fmt: skip

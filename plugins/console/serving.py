@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 
 from quart import Blueprint, Response, request
 
-from fibatchd.plugin_api import ApiError, front, public
+from fibatchd.plugin_api import ApiError, front, not_modified, public
 
 from .sign_in import require_on
 
@@ -113,7 +113,7 @@ def answer(file: File, keep: str) -> Response:
     """Answer with a file; `keep` says for how long it may be kept."""
     headers = {**HEADERS, "Cache-Control": keep, "ETag": f'"{file.etag}"', "Vary": "Accept-Encoding"}
     if request.if_none_match.contains_weak(file.etag):
-        return Response(b"", 304, headers)
+        return not_modified(headers)
     content = file.content
     if request.accept_encodings.quality("gzip") > 0:
         content, headers["Content-Encoding"] = file.compressed, "gzip"

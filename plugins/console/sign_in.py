@@ -108,7 +108,7 @@ def _sent_session() -> str | None:
 
 async def _owner_of_key(body: bytes) -> Caller:
     """Return whose the key is that a call names. Raises InvalidJson, ApiError 400; 401, whatever is wrong with the key."""
-    secret = rawjson.decode(rawjson.split_object(body).get("api_key", b"null"))
+    secret = rawjson.decode(rawjson.read_object(body).get("api_key", b"null"))
     if not isinstance(secret, str):
         raise ApiError(400, "api_key: expected a string", code="invalid_type", param="api_key")
     try:

@@ -10,7 +10,7 @@ import structlog
 import trio
 from quart import Blueprint, Response, request
 
-from fibatchd.plugin_api import ApiError, caller, front, is_id, list_object, paging, rawjson, read_body
+from fibatchd.plugin_api import ApiError, caller, front, is_id, list_object, paging, rawjson, read_body, read_fields
 
 from . import outbox, registry
 from .delivery import NotPublic, attempt, public_addresses
@@ -22,7 +22,7 @@ from .target import UrlRefused, read_url
 
 LONGEST_BODY = 16384
 RESOLVE_S = 5.0
-MEMBERS = ("url", "rotate_secret")
+MEMBERS = frozenset({"url", "rotate_secret"})
 
 log = structlog.get_logger(__name__)
 
@@ -129,12 +129,7 @@ class Views:
 
 def read_call(body: bytes) -> tuple[str, bool]:
     """Return the URL, and whether the secret is to be rotated. Raises ApiError 400, InvalidJson."""
-    members = rawjson.split_object(body)
-    if (twice := rawjson.duplicate_member(body, members)) is not None:
-        raise ApiError(400, f"{twice}: occurs twice", code="invalid_value", param=twice)
-    values = {name: rawjson.decode(raw) for name, raw in members.items() if name in MEMBERS}
-    if (unknown := next((name for name in members if name not in MEMBERS), None)) is not None:
-        raise ApiError(400, f"{unknown}: unknown field", code="unknown_parameter", param=unknown)
+    values = {name: rawjson.decode(raw) for name, raw in read_fields(body, MEMBERS).items()}
     url, rotate = values.get("url"), values.get("rotate_secret")
     if url is None:
         message = "url: missing, a webhook needs an address to call"

@@ -54,6 +54,8 @@ async def test_what_is_kept_is_not_sent_again(site):
             assert first.headers.get("content-encoding", "identity") == coding
             again = await fetch(site, path, **{"accept-encoding": coding, "if-none-match": first.headers["etag"]})
             assert (again.status_code, again.content) == (304, b"")
+            # They would take the place of those that the browser has.
+            assert not {"content-type", "content-length"} & again.headers.keys()
 
 
 @pytest.mark.parametrize("accepted", ["", "identity", "gzip;q=0", "br"])
