@@ -9,11 +9,13 @@ import time
 from pathlib import Path
 
 import anthropic
+import httpx2
 import openai
 import pytest
 from daemons import ALL_EXTENSIONS, chat, finished, results
 from shipped import ShippedDaemon
 
+CONSOLE = Path(__file__).parents[2] / "plugins" / "console" / "page"
 EXAMPLE = Path(__file__).parents[1] / "example_plugin" / "rerank.py"
 CONFIG = (
     """
@@ -103,6 +105,22 @@ def test_three_ways_in(serving):
     )
     with daemon.client(key) as client:
         assert inline_batch(client) == dict.fromkeys(("i-0", "i-1", "i-2"), 200)
+
+
+def test_the_console(serving):
+    """The page is shipped with all of its files, and lets a key in."""
+    daemon = serving()
+    page = httpx2.get(f"{daemon.base}/console").raise_for_status().text
+    named = re.findall(r'(?:href|src)="([^"]+)"', page)
+    files = {
+        path.relative_to(CONSOLE).as_posix() for path in CONSOLE.rglob("*.*") if path.suffix in (".js", ".css", ".svg")
+    }
+    assert {name.split("/", 2)[2] for name in named} == files
+    for name in named:
+        assert httpx2.get(f"{daemon.base}/{name}").raise_for_status().content, name
+    key = {"api_key": daemon.new_key()}
+    answer = httpx2.post(f"{daemon.base}/console/session", json=key, headers={"X-Fibatchd-Console": "1"})
+    assert answer.raise_for_status().json()["signed_in"]
 
 
 def test_postgresql(serving, empty_postgres):
