@@ -11,15 +11,15 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 UNIX = "unix:"
 """In a list of trusted proxies: every peer on a unix socket. Also the address of such a peer."""
 
-# A client writes these headers and a trusted proxy hands them on. All repeats are possessive: what was read one way is not
-# read again another way, which would take quadratic time.
+# A client writes these headers and a trusted proxy hands them on: nothing here may take quadratic time. So what may stand
+# next is told by one character, and runs of characters are possessive.
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
-_QUOTED = r'"((?:[^"\\]|\\.)*+)"'
+_QUOTED = r'"((?:[^"\\]++|\\.)*)"'
 _PAIR = rf"({_TOKEN})=(?:{_QUOTED}|([^\s\",;=]++))"
 _pair = re.compile(_PAIR)
-_pairs = re.compile(rf"(?:{_PAIR})?+(?:\s*+;\s*+(?:{_PAIR})?+)*+")
-_quotes_closed = re.compile(rf'(?:[^"]|{_QUOTED})*+')
-_element = re.compile(rf'(?:[^",]|{_QUOTED})++')
+_pairs = re.compile(rf"(?:{_PAIR})?(?:\s*+;\s*+(?:{_PAIR})?)*")
+_quotes_closed = re.compile(rf'(?:[^"]++|{_QUOTED})*')
+_element = re.compile(rf'(?:[^",]++|{_QUOTED})+')
 
 
 @dataclass(frozen=True)
