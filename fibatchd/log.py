@@ -1,7 +1,7 @@
 """Logging: structlog, one line an event, JSON for machines or coloured for a terminal. Never a key, prompt or result.
 
-What libraries say through the standard library's `logging` comes out the same way. In the journal each line carries its
-severity, in the form of sd-daemon(3).
+What libraries say through the standard library's `logging` comes out the same way. In systemd's journal an event is an entry
+with fields; where that cannot be, lines that begin with their severity, in the form of sd-daemon(3).
 """
 
 import logging
@@ -18,7 +18,7 @@ from structlog.typing import EventDict, ExcInfo, Processor
 from fibatchd.config import Log
 from fibatchd.errors import FibatchdError
 from fibatchd.printable import printable
-from fibatchd.systemd import is_journal
+from fibatchd.systemd import is_journal, journal_entry, send_to_journal
 
 PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 """syslog(3)'s numbers."""
@@ -39,7 +39,7 @@ def configure(settings: Log, stream: Any = None) -> None:
         else structlog.processors.JSONRenderer(default=_described)
     )
     for_output: list[Processor] = [plain] if console else []
-    renderer = out.with_severity(renderer)
+    renderer = out.for_journal(renderer)
     common: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -63,20 +63,26 @@ class Output:
     def __init__(self, stream: Any) -> None:
         self.stream = stream
 
-    def with_severity(self, render: Processor) -> Processor:
-        """Return a renderer that begins each line with its severity, where the journal reads it."""
+    def for_journal(self, render: Processor) -> Processor:
+        """Return a renderer that sends entries, where the stream is the journal's; what it returns is left to be written."""
         if not is_journal(self.stream):
             return render
 
-        def marked(logger: Any, method: str, event: EventDict) -> str:
-            priority = PRIORITIES.get(event.get("level", method), 6)
+        def sent(logger: Any, method: str, event: EventDict) -> str:
+            fields = dict(event)  # a renderer takes out of the event what it has told
+            text = str(render(logger, method, event))
+            priority = PRIORITIES.get(fields.get("level", method), 6)
+            if send_to_journal(_entry(fields, text, priority)):
+                return ""
             # A terminal's form may spread an event over lines.
-            return "\n".join(f"<{priority}>{line}" for line in str(render(logger, method, event)).splitlines())
+            return "\n".join(f"<{priority}>{line}" for line in text.splitlines())
 
-        return marked
+        return sent
 
     def msg(self, text: str) -> None:
         """Write an event."""
+        if not text:
+            return
         try:
             self.stream.write(text + "\n")
             self.stream.flush()
@@ -84,6 +90,12 @@ class Output:
             return
 
     log = debug = info = warning = error = critical = exception = msg
+
+
+def _entry(event: EventDict, text: str, priority: int) -> bytes:
+    fields: dict[str, object] = {"MESSAGE": text, "PRIORITY": priority, "SYSLOG_IDENTIFIER": "fibatchd"}
+    fields |= {f"FIBATCHD_{name.upper()}": told for name, told in event.items() if isinstance(told, str | int | float)}
+    return journal_entry(fields)
 
 
 class _Handler(logging.Handler):

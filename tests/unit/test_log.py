@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import socket
 import sys
 import threading
 import types
@@ -11,7 +12,7 @@ import warnings
 import pytest
 import structlog
 
-from fibatchd import log
+from fibatchd import log, systemd
 from fibatchd.config import Log
 from fibatchd.errors import StoreUnavailable
 
@@ -41,6 +42,12 @@ class Stream:
     @property
     def lines(self):
         return [json.loads(line) for line in self.text.splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def no_journal(monkeypatch, tmp_path):
+    """This machine's journal, if it has one, is not to hear of it."""
+    monkeypatch.setattr(systemd, "JOURNAL", str(tmp_path / "none"))
 
 
 @pytest.fixture(autouse=True)
@@ -274,6 +281,68 @@ def test_a_line_written_while_another_is_made_does_not_take_its_priority(configu
         structlog.get_logger("x").error("it broke", what=Telling())
         stream.seek(0)
         assert [line[:3] for line in stream.read().splitlines()] == ["<7>", "<3>"]
+
+
+@pytest.fixture
+def journal(monkeypatch, tmp_path):
+    """A journal's socket; its entries come as they are. What it does not take is in the file `tmp_path / "stream"`."""
+    with (
+        (tmp_path / "stream").open("w") as stream,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening,
+    ):
+        listening.bind(str(tmp_path / "socket"))
+        listening.settimeout(10)
+        found = os.fstat(stream.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
+        monkeypatch.setattr(systemd, "JOURNAL", str(tmp_path / "socket"))
+        yield types.SimpleNamespace(
+            stream=stream, entry=lambda: fields_of(listening.recv(1 << 20)), close=listening.close
+        )
+
+
+def fields_of(entry):
+    """The fields of an entry, all of which tell their length: systemd.io/JOURNAL_NATIVE_PROTOCOL."""
+    found = {}
+    while entry:
+        name, _, rest = entry.partition(b"\n")
+        length = int.from_bytes(rest[:8], "little")
+        found[name.decode()], entry = rest[8 : 8 + length].decode(), rest[8 + length :].removeprefix(b"\n")
+    return found
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_the_journal_has_fields(configured, journal, form):
+    configured(journal.stream, format=form)
+    structlog.get_logger("x").info("batch ended", batch="batch_1", failed=2, cost_usd="0.1", problems=["a"])
+    tell()
+    logging.getLogger("asyncio").warning("theirs")
+    ended, broke, theirs = (journal.entry() for _ in range(3))
+    assert "batch ended" in ended.pop("MESSAGE")
+    assert ended.pop("FIBATCHD_TIMESTAMP").endswith("Z")
+    assert ended == {
+        "PRIORITY": "6", "SYSLOG_IDENTIFIER": "fibatchd", "FIBATCHD_EVENT": "batch ended", "FIBATCHD_LEVEL": "info",
+        "FIBATCHD_BATCH": "batch_1", "FIBATCHD_FAILED": "2", "FIBATCHD_COST_USD": "0.1",
+    }  # fmt: skip
+    assert broke["PRIORITY"] == "3"
+    assert len(broke["FIBATCHD_EXCEPTION"].splitlines()) > 3
+    assert SECRET not in "".join(broke.values())
+    assert (theirs["FIBATCHD_EVENT"], theirs["FIBATCHD_LOGGER"]) == ("theirs", "asyncio")
+    assert journal.stream.tell() == 0, "nothing is told twice"
+
+
+def test_what_the_journal_does_not_take_goes_to_the_stream(configured, journal):
+    configured(journal.stream)
+    structlog.get_logger("x").info("long", text="x" * 10_000_000)
+    journal.close()
+    structlog.get_logger("x").info("nobody listens")
+    with open(journal.stream.name) as written:
+        assert [json.loads(line.removeprefix("<6>"))["event"] for line in written] == ["long", "nobody listens"]
+
+
+def test_a_line_of_the_journal_holds_no_key(configured, journal):
+    configured(journal.stream)
+    structlog.get_logger("x").info("request", path=f"/v1/{KEY}/x")
+    assert KEY not in "".join(journal.entry().values())
 
 
 def test_another_stream_than_the_journals(configured, monkeypatch, tmp_path):
