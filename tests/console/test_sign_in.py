@@ -137,3 +137,7 @@ def test_a_keyboard_is_enough(window, stand, user, tmp_path):
     expect(page.get_by_text("The batch is being cancelled.")).to_be_visible()  # before what runs may end
     stand.rules({"match": "please hold", "action": {}})
     expect(page.get_by_text("Cancelling").first).to_be_visible()
+
+    keyboard.to("button", "Delete").press("Enter").to("button", "Delete the batch").press("Enter")
+    expect(page.get_by_role("heading", name="Batches", level=1)).to_be_focused()
+    expect(page.get_by_text("No batches yet")).to_be_visible()
