@@ -61,7 +61,10 @@ async def supervise(name: str, part: Part, *, task_status: trio.TaskStatus[None]
             raise failure or FibatchdError(f"{name} ended before it said that it works")
         if trio.current_time() - began > STABLE_S:
             wait = FIRST_S
-        log.error("part crashed" if failure else "part ended", part=name, again_in=wait, exc_info=failure)
+        if failure:
+            log.error("part crashed", part=name, again_in=wait, exc_info=failure)
+        else:
+            log.error("part ended", part=name, again_in=wait)
         restarts[name,] += 1
         await trio.sleep(wait)
         wait = min(wait * 2, CAP_S)
