@@ -153,6 +153,7 @@ class Daemon:
         self._manager = ServiceManager(store)
         self._inherited = take_inherited(os.environ)
         self._ready = False
+        self._serving = "Serving"
         self._reloaded = True
         self._stopping = trio.Event()
         self._claims_over = trio.Event()
@@ -221,7 +222,8 @@ class Daemon:
     def _announce(self, reached: list[str]) -> None:
         """Work is taken from now on, at these URLs."""
         self._ready = True
-        self._manager.ready(f"Serving {', '.join(reached)}")
+        self._serving = f"Serving {', '.join(reached)}"
+        self._manager.ready(self._serving)
         settings = self._context.config
         logger.info("ready", version=__version__, listen=reached, models=[model.id for model in settings.models])
         if not settings.models:
@@ -266,7 +268,7 @@ class Daemon:
             logger.info("reloaded", ignored=ignored, models=[model.id for model in settings.models])
             self._reloaded = True
         if self._ready:
-            self._manager.ready("Serving" if self._reloaded else "Serving; the last reload failed, see the log")
+            self._manager.ready(self._serving + ("" if self._reloaded else "; the last reload failed, see the log"))
 
     def _take(self, settings: Config, tls: Tls | None) -> None:
         """Work by other settings from now on."""
