@@ -2,7 +2,7 @@
 
 import { get, query as queryOf } from "../api.js";
 import { h, keep, show } from "../dom.js";
-import { compact, money } from "../format.js";
+import { compact, money, now } from "../format.js";
 import { within } from "../live.js";
 import { link, setQuery } from "../router.js";
 import { announce, setTitle } from "../shell.js";
@@ -156,12 +156,16 @@ class List {
   /** A batch's row: the one that is there while nothing but the batch's age can have changed, and that not much. */
   row(batch) {
     const drawn = this.drawn.get(batch.id);
-    if (drawn?.batch === batch && isFinal(batch) && performance.now() - drawn.at < AGE_MS)
+    if (drawn?.batch === batch && isFinal(batch) && performance.now() - drawn.at < keeps(batch))
       return this.known.get(batch.id);
     this.drawn.set(batch.id, { batch, at: performance.now() });
     return row(COLUMNS, batch);
   }
 }
+
+/** The milliseconds for which a batch's age may stay as it was told: a hundredth of it, which is less than a step of its unit.
+    So a list of thousands is not drawn anew all the time. */
+const keeps = (batch) => Math.max(AGE_MS, (now() - batch.ended_at) * 10);
 
 function nothingFound() {
   return empty("No batch is like this", h("p", {}, "Take a filter away to see more."));
