@@ -4,6 +4,8 @@ What each guard does in detail, with a clock of the test's own, is in tests/unit
 """
 
 import resource
+import select
+import time
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -99,6 +101,32 @@ def test_heads_that_never_end(site):
         site.check()
         for connection in slow:
             assert b" 408 " in until_closed(connection)
+    assert eventually(lambda: site.vitals.look(0).descriptors <= before.descriptors + 5)
+
+
+@pytest.mark.torture
+def test_bodies_that_never_end(site):
+    """A hundred bodies of a byte a second, of creates and of uploads: each is sent away after its window of 30 s; others are
+    served meanwhile."""
+    before = site.vitals.look(0)
+    forms = [
+        b"/v1/files HTTP/1.1\r\ncontent-type: multipart/form-data; boundary=b",
+        b"/v1/batches HTTP/1.1\r\naccept: */*",
+    ]
+    head = b"POST %b\r\nhost: a\r\nx-api-key: %b\r\ncontent-length: 100000\r\n\r\n"
+    deadline = time.monotonic() + 120
+    with ExitStack() as stack:
+        slow = [stack.enter_context(site.connect()) for _ in range(100)]
+        for number, connection in enumerate(slow):
+            connection.sendall(head % (forms[number % 2], site.key.encode()))
+        while slow:
+            assert time.monotonic() < deadline
+            site.check()
+            for connection in select.select(slow, [], [], 1)[0]:
+                assert b" 408 " in until_closed(connection)
+                slow.remove(connection)
+            for connection in slow:
+                connection.sendall(b"-")
     assert eventually(lambda: site.vitals.look(0).descriptors <= before.descriptors + 5)
 
 
