@@ -18,7 +18,7 @@ from fibatchd.errors import FibatchdError
 from fibatchd.inference.chat import ChatCompletions
 from fibatchd.inference.endpoint import Endpoints
 from fibatchd.inference.execute import Executor
-from fibatchd.oneshot.journal import Journal
+from fibatchd.oneshot.journal import Journal, discard
 from fibatchd.oneshot.output import answers, write_output
 from fibatchd.oneshot.reading import LONGEST_LINE, Survey, read, survey
 from fibatchd.oneshot.runner import Runner, Tally
@@ -103,7 +103,7 @@ def _is_done(source: Path, target: Path, settings: Settings) -> bool:
     """Whether nothing is left to do. Raises FibatchdError where OUT.jsonl is something else, which is not to be lost."""
     journal = _journal_path(target)
     if settings.overwrite:
-        journal.unlink(missing_ok=True)
+        discard(journal)
         return False
     if not target.exists() or journal.exists():
         return False

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from fibatchd.errors import FibatchdError
 
@@ -36,10 +36,8 @@ class Journal:
         with ExitStack() as failing:
             try:
                 self._file: BinaryIO = failing.enter_context(open(path, "a+b", buffering=0))
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(self._file, path)
                 self._recover(b"%b %b %d\n" % (_MAGIC, identity.encode(), total))
-            except BlockingIOError:
-                raise FibatchdError(f"{path}: another run is at work on it") from None
             except OSError as error:
                 raise FibatchdError(f"{path} cannot be used: {error.strerror}") from None
             failing.pop_all()  # it stays open for as long as the run lasts
@@ -114,6 +112,25 @@ class Journal:
     def _note(self, index: int, offset: int) -> None:
         self.done += index not in self
         self._offsets[index] = offset
+
+
+def discard(path: Path) -> None:
+    """Remove a journal, if there is one. Raises FibatchdError where a run is at work on it, or it cannot be removed."""
+    try:
+        with open(path, "rb") as file:
+            _lock(file, path)
+            path.unlink()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise FibatchdError(f"{path} cannot be removed: {error.strerror}") from None
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise FibatchdError(f"{path}: another run is at work on it") from None
 
 
 def sync_folder(folder: Path) -> None:

@@ -13,6 +13,9 @@ from .chat_answer import elements, members, number, text, word
 from .streamed_items import Event, StreamedCall, StreamedItem, StreamedMessage
 from .to_chat import Settings
 
+LONGEST_ANSWER = 64 * 2**20
+"""Bytes of events, at most: as many as a whole answer may have, since the last event repeats what all of them said."""
+
 
 class ChatToResponses(StreamEditor):
     """Edits one stream. Its items stay open to its end, for a server may send parts of several in turn."""
@@ -25,6 +28,7 @@ class ChatToResponses(StreamEditor):
         self._created_at: Any = None  # told by the first chunk
         self._tier: Raw | None = None
         self._sent = 0
+        self._received = 0
         self._items: list[StreamedItem] = []
         self._message: StreamedMessage | None = None
         self._calls: dict[bytes, StreamedCall] = {}
@@ -56,6 +60,9 @@ class ChatToResponses(StreamEditor):
         if data.strip() == b"[DONE]":
             self._done = True
             return self._written([*self._begun(), *self._ended()])
+        self._received += len(data)
+        if self._received > LONGEST_ANSWER:
+            raise BrokenReply("the answer is longer than any may be")
         chunk = members(data)
         if "error" in chunk:
             raise BrokenReply("the server reported an error")

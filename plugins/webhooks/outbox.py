@@ -347,8 +347,9 @@ def attempts_of(event_ids: Sequence[str]) -> Script[dict[str, list[Attempt]]]:
 
 
 def sweep(retention_s: float, limit: int) -> Script[int]:
-    """Remove up to `limit` events whose time is over, or whose account was deleted, and such accounts' webhooks; return how
-    many events it was. Events that were never tried are due; those that are not were made by a clock that was ahead."""
+    """Remove up to `limit` events whose time is over and as many whose account was deleted, and such accounts' webhooks;
+    return how many events it was: `limit` or more while there may be others. Events that were never tried are due; those
+    that are not were made by a clock that was ahead."""
     ((now,),) = yield NOW
     yield Query("UPDATE webhook_events SET due_at = ? WHERE due_at > ? AND tries = 0", (now, now + LATE_S))
     yield Query(

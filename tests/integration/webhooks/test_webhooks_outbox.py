@@ -1,10 +1,11 @@
 """Events in the store: who may deliver which, one at a time; what a daemon that is gone was delivering; on both drivers."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 import trio
-from fibatchd_plugins.webhooks import outbox, registry
+from fibatchd_plugins.webhooks import housekeeping, outbox, registry
 from fibatchd_plugins.webhooks.outbox import MOST_ATTEMPTS_KEPT, Attempt, Report, Room
 from fibatchd_plugins.webhooks.registry import abandon_pending
 
@@ -282,6 +283,20 @@ async def test_old_events_go_but_not_those_that_wait(store, clock):
     assert (await get(store, account_id, waiting)).status == "pending"
     await store.write(abandon_pending, account_id)
     assert await store.write(outbox.sweep, 100.0, 10) == 1
+
+
+async def test_a_sweep_goes_on_until_nothing_is_left(store, clock, monkeypatch):
+    monkeypatch.setattr(housekeeping, "AT_ONCE", 2)
+    gone = await owner(store)
+    await add(store, gone)
+    await store.write(accounts.delete_account, gone)
+    account_id = await owner(store)
+    await add(store, account_id, 5)
+    await store.write(abandon_pending, account_id)
+    clock.advance(100)
+    config = SimpleNamespace(plugin_tables={"webhooks": {"event_retention_s": 100.0}})
+    await housekeeping.Housekeeping(SimpleNamespace(store=store, config=config)).sweep()
+    assert await store.read(outbox.page, account_id, after=None, limit=9) == ([], {}, False)
 
 
 async def test_an_event_of_a_clock_that_was_ahead_is_sent_when_it_is_set_back(store, clock):

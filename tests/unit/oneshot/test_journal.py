@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fibatchd.errors import FibatchdError
-from fibatchd.oneshot.journal import Journal
+from fibatchd.oneshot.journal import Journal, discard
 from fibatchd.oneshot.output import answers, write_output
 
 LINES = [b'{"custom_id":"%d","response":null,"error":"%b"}\n' % (n, b" \\n" * n) for n in range(5)]
@@ -31,6 +31,16 @@ def test_records_are_there_again(tmp_path):
     assert reopened(tmp_path / "j") == {0, 3}
     fill(tmp_path / "j", [1])
     assert reopened(tmp_path / "j") == {0, 1, 3}
+
+
+def test_what_a_run_is_at_work_on_is_not_discarded(tmp_path):
+    discard(tmp_path / "j")
+    journal = Journal(tmp_path / "j", "id:m", len(LINES))
+    with pytest.raises(FibatchdError, match="another run is at work on it"):
+        discard(tmp_path / "j")
+    journal.close()
+    discard(tmp_path / "j")
+    assert not (tmp_path / "j").exists()
 
 
 def test_the_output_is_in_order(tmp_path):

@@ -4,6 +4,7 @@ import itertools
 import json
 
 import pytest
+from fibatchd_plugins.responses import streaming
 from hypothesis import given
 from hypothesis import strategies as st
 from response_routes import ENDPOINT, NATIVE, call, response, route
@@ -231,6 +232,13 @@ BROKEN = [
 def test_a_stream_that_breaks_is_told(stream):
     with pytest.raises(BrokenReply):
         edited([stream])
+
+
+def test_no_stream_is_kept_without_end(monkeypatch):
+    monkeypatch.setattr(streaming, "LONGEST_ANSWER", 1000)
+    edited([TEXT])
+    with pytest.raises(BrokenReply, match="longer than any may be"):
+        edited([stream_of(*[chunk({"content": "a"})] * 10)])
 
 
 def test_a_broken_stream_ends_with_a_failed_response():
