@@ -328,6 +328,26 @@ def test_files(page, user):
     assert [file for file in user.api.get("/v1/files").json()["data"] if file["purpose"] == "batch"] == []
 
 
+def test_usage(window, stand):
+    ada = stand.account("ada", "pro")
+    for requests in (chats(3), chats(2, model=QWEN)):
+        finished(ada.api, ada.submit(requests))
+    window.sign_in(stand, ada)
+    page = window.open(stand, "usage")
+    quota = page.get_by_role("img", name="Daily quota")
+    expect(quota).to_have_accessible_name(re.compile(r"^Daily quota: \$0\.0000\d+ of \$20\.00 \(0%\) used$"))
+    today = ada.api.get("/v1/usage").json()["today"]
+    for model in today["models"]:
+        row = page.get_by_role("table", name="By model").get_by_role("row").filter(has_text=model["model"])
+        expect(row).to_contain_text(f"${model['cost_usd']:.6f}")
+        share = 100 * model["cost_usd"] / today["cost_usd"]
+        expect(row.get_by_role("img")).to_have_accessible_name(f"{share:.0f}% of the cost for {model['model']}")
+    days = page.get_by_role("table", name="Days, today first").get_by_role("row")
+    expect(days).to_have_count(1 + 30)
+    cost = f"${today['cost_usd']:.6f}"
+    expect(days.nth(1).get_by_role("cell")).to_have_text(["", cost, "5", "50", "25"])
+
+
 def test_nothing_yet(page):
     for view, told in {
         "batches": "No batches yet",

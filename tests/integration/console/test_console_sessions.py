@@ -163,6 +163,7 @@ async def test_answers_to_the_cookie_are_not_kept(site):
     await site.sign_in()
     answer = await site.browser.get("/v1/batches")
     assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"
     assert "Cookie" in answer.headers["vary"]
 
 
