@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from fibatchd.errors import StoreError, StoreUnavailable
-from fibatchd.store.sqlite import BUSY_TIMEOUT_MS
+from fibatchd.store.sqlite_connection import BUSY_TIMEOUT_MS
 
 
 def back_up(source: Path, target: Path) -> int:

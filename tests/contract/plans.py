@@ -6,7 +6,7 @@ from scenario import FINALIZER, LIMITS, POLICY, Owner, counts, new_batch, reques
 
 from fibatchd.store import accounts, admission, leases
 from fibatchd.store.interface import Many, Query
-from fibatchd.store.sqlite import connect, run_script
+from fibatchd.store.sqlite_connection import connect, run_script
 
 NOW = 1_795_000_000.0
 EVERY_DAEMON = {"daemons", "places"}  # as many rows as there are daemons: to read them all is the purpose

@@ -6,7 +6,8 @@ from fibatchd_plugins.webhooks.outbox import Room
 from fibatchd import plugin_loader
 from fibatchd.store import accounts, leases
 from fibatchd.store.interface import Insert
-from fibatchd.store.sqlite import connect, open_sqlite, run_script
+from fibatchd.store.sqlite import open_sqlite
+from fibatchd.store.sqlite_connection import connect, run_script
 
 NOW = 1_795_000_000.0
 COLUMNS = ("id", "account_id", "type", "created_at", "data", "status", "due_at")

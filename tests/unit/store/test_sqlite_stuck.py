@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from fibatchd.errors import StoreUnavailable
-from fibatchd.store import migrate, sqlite
+from fibatchd.store import migrate, sqlite, sqlite_threads
 from fibatchd.store.interface import Query
 
 
@@ -58,7 +58,7 @@ async def test_a_read_that_is_cancelled_is_not_waited_for(store, answering, nurs
 
 async def test_a_read_that_is_cancelled_does_not_go_on(store, nursery):
     """It would hold one of the few readers, for whoever asks and leaves again and again."""
-    for _ in range(sqlite.READERS):
+    for _ in range(sqlite_threads.READERS):
         begun = threading.Event()
         with trio.CancelScope() as scope:
             nursery.start_soon(until_then, begun, scope)
