@@ -70,8 +70,7 @@ def _is_same_origin() -> bool:
 
 def _keep_private(answer: Response | AnyResponse) -> Response | AnyResponse:
     answer.headers.setdefault("Cache-Control", "no-store")
-    answer.headers.setdefault(
-        "X-Content-Type-Options", "nosniff"
-    )  # what a model wrote is shown as what it is said to be
+    # What a model wrote is shown as what it is said to be.
+    answer.headers.setdefault("X-Content-Type-Options", "nosniff")
     answer.vary.add("Cookie")
     return answer
