@@ -6,7 +6,7 @@ import pytest
 from browsing import go
 from daemons import finished
 from playwright.sync_api import expect
-from stands import PHI, chats
+from stands import GLM, PHI, chats
 
 
 @pytest.fixture
@@ -31,6 +31,21 @@ def test_a_model_is_drained_and_put_back(page, user):
     expect(card.get_by_role("button", name=f"Drain {PHI}")).to_be_visible()
     assert finished(user.api, user.submit(chats(1, model=PHI)))["status"] == "completed"
     expect(card.get_by_text("Attempts today").locator("..")).to_contain_text("1")
+
+
+def test_what_runs_waits_and_is_down(page, stand, user):
+    held, down = (page.get_by_role("region", name=name) for name in (GLM, PHI))
+    stand.rules({"match": PHI, "action": {"close": "before"}})
+    user.submit(chats(20, "please hold"))
+    user.submit(chats(20, model=PHI))
+    expect(held.get_by_role("img", name="Batch requests at once")).to_have_accessible_name(re.compile("16 of 16$"))
+    expect(held.get_by_role("img", name="All requests at once")).to_have_accessible_name(re.compile("16 of 64$"))
+    expect(held.get_by_text("Queued").locator("..")).to_contain_text("4")
+    expect(held.get_by_role("table").get_by_role("row").nth(1)).to_contain_text(re.compile("Up.*16 of "))
+    expect(down.get_by_role("table").get_by_role("row").nth(1)).to_contain_text("Down")
+    stand.rules({"match": "please hold", "action": {}})
+    expect(held.get_by_role("img", name="Batch requests at once")).to_have_accessible_name(re.compile("0 of 16$"))
+    expect(down.get_by_role("table").get_by_role("row").nth(1)).to_contain_text("Up")
 
 
 def make_account(page, name, tier):
