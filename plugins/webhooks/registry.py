@@ -86,10 +86,11 @@ def disable(webhook: Webhook, reason: str) -> Script[None]:
 
 
 def note_outcomes(failing: Mapping[Webhook, bool]) -> Script[None]:
-    """Note of webhooks whether their last delivery failed."""
-    by_account = sorted((webhook.account_id, int(failed)) for webhook, failed in failing.items())
+    """Note of webhooks whether their last delivery failed, of those aside whose URL is another by now."""
+    ordered = sorted((webhook.account_id, webhook.url, int(failed)) for webhook, failed in failing.items())
     yield Many(
-        "UPDATE webhooks SET failing = ? WHERE account_id = ?", [(f, account_id) for account_id, f in by_account]
+        "UPDATE webhooks SET failing = ? WHERE account_id = ? AND url = ?",
+        [(failed, account_id, url) for account_id, url, failed in ordered],
     )
 
 

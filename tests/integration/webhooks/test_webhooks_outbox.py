@@ -258,6 +258,16 @@ async def test_redelivery_leaves_what_is_on_its_way(store):
     assert (await report(store, delivery, OK, None)).status == "delivered"
 
 
+async def test_what_the_old_url_did_says_nothing_of_the_new_one(store):
+    who = await daemon(store)
+    account_id = await owner(store)
+    await add(store, account_id)
+    (delivery,) = await take(store, who)
+    await store.write(registry.put, account_id, "https://other.example/", rotate=False)
+    await report(store, delivery, DOWN, 60.0)
+    assert not (await store.read(registry.get, account_id)).failing
+
+
 async def test_only_the_last_attempts_are_kept(store):
     who = await daemon(store)
     account_id = await owner(store)
