@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import structlog
 import trio
-from hypercorn.typing import ASGISendCallable
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 from quart import Request, request
 from quart_trio.asgi import TrioASGIHTTPConnection
 
@@ -31,6 +31,14 @@ def held() -> AsyncExitStack:
 
 class Exchange(TrioASGIHTTPConnection):
     """Runs one request."""
+
+    async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """Answer the request, and listen to its client meanwhile."""
+        request = self._create_request_from_scope(send)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.handle_messages, nursery, request, receive)
+            # Here rather than in a task of its own, which would begin a turn of the event loop later.
+            await self.handle_request(nursery, request, send)
 
     async def handle_request(  # type: ignore[override]  # quart-trio's own has this signature
         self, nursery: trio.Nursery, request: Request, send: ASGISendCallable

@@ -154,15 +154,25 @@ class Connection:
         beyond repair, and so is the connection."""
         rest = memoryview(data)
         try:
-            async with self._send_lock:
+            await self._begin_to_send()
+            try:
                 while rest:
                     with trio.fail_after(self.context.limits.send_s):
                         rest = rest[await self._send_piece(rest) :]
+            finally:
+                self._send_lock.release()
         except (*PeerGone, trio.TooSlowError):
             self.cut()
         except trio.Cancelled:
             self.cut()
             raise
+
+    async def _begin_to_send(self) -> None:
+        """Wait for who else is sending. Where nobody is, the answer does not wait for a turn of the event loop."""
+        try:
+            self._send_lock.acquire_nowait()
+        except trio.WouldBlock:
+            await self._send_lock.acquire()
 
     async def _send_piece(self, data: memoryview) -> int:
         """Send `SEND_BYTES`, or as much more as the socket takes at once; return how many bytes that were."""

@@ -95,6 +95,7 @@ class GuardedProtocol(H11Protocol):
         self.connection._receive_buffer = self.buffer
         self.body = BodyFlow()
         self._length_known = True
+        self._unsent = b""
         self._request: h11.Request | None = None
         self._request_id = ""
 
@@ -258,6 +259,19 @@ class GuardedProtocol(H11Protocol):
         if isinstance(event, Response):
             event = replace(event, headers=self._answer_headers(event))
         await super().stream_send(event)
+
+    async def _send_h11_event(self, event: H11SendableEvent) -> None:
+        """Send what h11 makes of an event. The head of an answer of known length goes out with the first of its body, which
+        is there already: one packet and one turn of the event loop less."""
+        try:
+            self._unsent += self.connection.send(event) or b""
+        except h11.LocalProtocolError:
+            if self.connection.their_state is not h11.ERROR:
+                raise
+            return
+        if self._unsent and not (isinstance(event, h11.Response) and self._length_known):
+            data, self._unsent = self._unsent, b""
+            await self.send(RawData(data))
 
     def _answer_headers(self, answer: Response) -> Headers:
         names = {name.lower() for name, _ in answer.headers}

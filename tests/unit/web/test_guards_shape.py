@@ -5,7 +5,7 @@ import re
 
 import pytest
 import structlog.testing
-from front import front, post
+from front import GET, front, post
 
 
 def by_route(path: str, status: int, message: str, request_id: str) -> bytes:
@@ -98,3 +98,12 @@ async def test_neither_answer_nor_log_repeats_what_may_be_a_key(request_bytes: b
         assert answer.status == 400
         assert logs
         assert "secret" not in f"{answer}{logs}"
+
+
+async def test_an_answer_goes_out_in_one_piece() -> None:
+    async with front() as server:
+        client = await server.client()
+        await client.send(GET)
+        head, _, body = (await client.stream.receive_some()).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
+        assert json.loads(body)["ok"] is True

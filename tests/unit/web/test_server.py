@@ -11,7 +11,7 @@ import trio
 import trustme
 from front import GET, Client, front
 from shown_app import make_app
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from fibatchd.web.guards import Limits
 from fibatchd.web.listeners import open_listeners
@@ -107,6 +107,7 @@ async def test_request_behind_a_running_one_is_not_begun_while_draining() -> Non
         await client.send(WAIT + GET)
         await server.seen.started.wait()
         server.shutdown.set()
+        await wait_all_tasks_blocked()
         server.seen.go_on.set()
         assert (await client.answer()).status == 200
         assert await client.rest() == b""
