@@ -221,15 +221,18 @@ def jsonl_line(text: bytes) -> bytes:
     return line
 
 
-def is_jsonl(text: bytes, values: bytes) -> bool:
-    """Whether JSON texts that each end with `\\n` stand on a line each as they are: `jsonl_line`s would change nothing.
+def jsonl(parts: list[bytes]) -> bytes:
+    """Put JSON texts together, a line each, as `jsonl_line` makes them. Each comes in three parts: what an encoder wrote, a
+    value that somebody else did, and what an encoder wrote behind it, with its `\\n`.
 
-    `values` are those parts of them that no encoder has written, one behind the other: only there can line breaks be between
-    tokens. (To look for these takes a fraction of the time of counting lines.)
+    Most need no change, so that all are looked at together. Line breaks between tokens can be in the values only, and to look
+    for one there takes a fraction of the time of counting lines.
     """
-    if b"\n" in values or b"\r" in values:
-        return False
-    return text.isascii() or not any(mark[:1] in text and mark in text for mark in _WIDE_BREAKS)
+    text, values = b"".join(parts), b"".join(parts[1::3])
+    if not (b"\n" in values or b"\r" in values or _has_wide_breaks(text)):
+        return text
+    lines = [b"".join(parts[start : start + 3]) for start in range(0, len(parts), 3)]
+    return b"".join([jsonl_line(line[:-1]) + b"\n" for line in lines])
 
 
 def shown(name: str) -> str:
@@ -241,6 +244,10 @@ def shown(name: str) -> str:
 def storable(text: str) -> bool:
     """Whether a decoded string is Unicode text that UTF-8 and every database can hold: no NUL, no lone surrogate."""
     return not _NUL_OR_SURROGATE.search(text)
+
+
+def _has_wide_breaks(text: bytes) -> bool:
+    return not text.isascii() and any(mark[:1] in text and mark in text for mark in _WIDE_BREAKS)
 
 
 def _read_object(text: bytes) -> dict[str, Raw]:

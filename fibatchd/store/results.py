@@ -3,11 +3,14 @@
 A batch's requests have consecutive numbers, so a page is a range of the primary key and needs no counting.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from msgspec.structs import astuple
 
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import Failure, Result
-from fibatchd.store.interface import Query, Row, Script, one
+from fibatchd.store.interface import Query, Row, Rows, Script, one
 
 # Each table's own range is spelled out: a planner that has no statistics yet would read the others whole.
 _RESULT = """
@@ -46,7 +49,58 @@ class Range:
         return cls(batch.first_number, batch.first_number + batch.total - 1)
 
 
-def piece(batch: Batch, first: int, last: int, *, max_rows: int, max_bytes: int) -> Script[list[Result]]:
+class Piece:
+    """Consecutive results of a batch. Iterating makes a Result of each.
+
+    Whoever writes thousands takes the columns of those that succeeded straight from `rows` (number, custom_id, status,
+    request_id, status_code, body and three of its failure), and saves a fifth of the time. The others are told by `result`.
+    """
+
+    __slots__ = ("_closing", "rows")
+
+    def __init__(self, rows: Rows, closing: tuple[str | None, str | None] = (None, None)) -> None:
+        self.rows = rows
+        self._closing = closing
+
+    @classmethod
+    def of(cls, *results: Result) -> "Piece":
+        """Return results as they would have been read."""
+        rows: Rows = []
+        for result in results:
+            *columns, failure = astuple(result)
+            rows.append((*columns, *((failure.code, failure.message, failure.status) if failure else (None,) * 3)))
+        return cls(rows)
+
+    @property
+    def first(self) -> int:
+        """Return the first one's number."""
+        number: int = self.rows[0][0]
+        return number
+
+    @property
+    def last(self) -> int:
+        """Return the last one's number."""
+        number: int = self.rows[-1][0]
+        return number
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Result]:
+        return map(self.result, self.rows)
+
+    def result(self, row: Row) -> Result:
+        """Return one of `rows`, with what the batch's end made of it."""
+        return result_from(row, *self._closing)
+
+    def split(self) -> tuple["Piece", "Piece"]:
+        """Return those that succeeded, and all others."""
+        succeeded = [row for row in self.rows if row[2] == "completed"]
+        others = [row for row in self.rows if row[2] != "completed"]
+        return Piece(succeeded, self._closing), Piece(others, self._closing)
+
+
+def piece(batch: Batch, first: int, last: int, *, max_rows: int, max_bytes: int) -> Script[Piece]:
     """Return the results numbered `first` to `last`, or as many from the first on as fit both bounds; at least one."""
     end = min(last, first + max_rows - 1)
     ((whole,),) = yield Query(_SIZE, (first, end))
@@ -60,11 +114,11 @@ def piece(batch: Batch, first: int, last: int, *, max_rows: int, max_bytes: int)
     return (yield from between(batch, first, end))
 
 
-def between(batch: Batch, first: int, last: int) -> Script[list[Result]]:
+def between(batch: Batch, first: int, last: int) -> Script[Piece]:
     """Return the results numbered `first` to `last`, whatever their size."""
     closing = yield from closing_of(batch)
     rows = yield Query(_RESULT, (first, last) * 3)
-    return [result_from(row, *closing) for row in rows]
+    return Piece(rows, closing)
 
 
 def closing_of(batch: Batch) -> Script[tuple[str | None, str | None]]:

@@ -8,8 +8,6 @@ import outcome
 import trio
 from quart.wrappers.response import ResponseBody
 
-from fibatchd.errors import FibatchdError
-
 T = TypeVar("T")
 
 
@@ -17,7 +15,7 @@ class Ahead(ResponseBody, Generic[T]):
     """Gives what a generator gives, which runs one item ahead of who takes them; so there are two in memory. With items of
     bytes it can be an answer's body.
 
-    A FibatchdError of the generator is raised in its turn, behind the items before it. On leaving, the generator is
+    What the generator raises comes out in its turn, behind the items before it, and in no group. On leaving, the generator is
     cancelled, where it has not ended, and closed.
     """
 
@@ -47,7 +45,7 @@ class Ahead(ResponseBody, Generic[T]):
                 try:
                     async for item in items:
                         await send.send(outcome.Value(item))
-                except FibatchdError as error:
+                except Exception as error:
                     await send.send(outcome.Error(error))
 
 

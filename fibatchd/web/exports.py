@@ -15,11 +15,10 @@ from weakref import WeakValueDictionary
 import trio
 
 from fibatchd.domain.batches import Batch
-from fibatchd.domain.requests import Result
 from fibatchd.store.interface import Store
-from fibatchd.store.results import Range
+from fibatchd.store.results import Piece, Range
 from fibatchd.web.ahead import Ahead
-from fibatchd.web.reading import read_between, read_pieces
+from fibatchd.web.reading import deleted, read_between, read_pieces
 from fibatchd.web.render import output_lines
 
 REMEMBERED = 128
@@ -69,9 +68,9 @@ async def compute(store: Store, batch: Batch) -> Digest:
     return Digest(hashed.hexdigest(), size, starts)
 
 
-def _lines_until(piece: list[Result]) -> tuple[bytes, int]:
+def _lines_until(piece: Piece) -> tuple[bytes, int]:
     """Return the lines of a piece, and the number behind it."""
-    return output_lines(piece), piece[-1].number + 1
+    return output_lines(piece), piece.last + 1
 
 
 async def export(store: Store, batch: Batch, digest: Digest, first: int, last: int) -> AsyncGenerator[bytes, None]:
@@ -80,8 +79,10 @@ async def export(store: Store, batch: Batch, digest: Digest, first: int, last: i
     Raises ApiError 404 where the batch was deleted meanwhile, StoreUnavailable.
     """
     at = bisect_right(digest.starts, first, key=lambda start: start[0]) - 1
-    for (position, number), (_, following) in pairwise(digest.starts[at:]):
+    for (position, number), (end, following) in pairwise(digest.starts[at:]):
         if position > last:
             return
         lines = await read_between(store, batch, number, following - 1, output_lines)
+        if len(lines) != end - position:
+            raise deleted()
         yield lines[max(0, first - position) : last + 1 - position]

@@ -7,17 +7,17 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TypeAlias, TypeVar
 
 from fibatchd.domain.batches import Batch
-from fibatchd.domain.requests import Result
 from fibatchd.errors import ApiError
 from fibatchd.store import results
 from fibatchd.store.interface import Script, Store
+from fibatchd.store.results import Piece
 
 # What is written of a piece stays below the size from which the allocator maps blocks anew each time.
 PIECE_ROWS = 1000
 PIECE_BYTES = 7 * 2**17
 
 T = TypeVar("T")
-Write: TypeAlias = Callable[[list[Result]], T]
+Write: TypeAlias = Callable[[Piece], T]
 """Makes something of results, of one at least. It may be called again for the same ones, and in any thread."""
 
 
@@ -45,7 +45,7 @@ async def read_between(store: Store, batch: Batch, first: int, last: int, write:
 def _piece(batch: Batch, first: int, last: int, write: Write[T]) -> Script[tuple[T, int]]:
     found = yield from results.piece(batch, first, last, max_rows=PIECE_ROWS, max_bytes=PIECE_BYTES)
     _require(found, first)
-    return write(found), found[-1].number + 1
+    return write(found), found.last + 1
 
 
 def _between(batch: Batch, first: int, last: int, write: Write[T]) -> Script[T]:
@@ -54,6 +54,11 @@ def _between(batch: Batch, first: int, last: int, write: Write[T]) -> Script[T]:
     return write(found)
 
 
-def _require(found: list[Result], first: int) -> None:
-    if not found or found[0].number != first:
-        raise ApiError(404, "The batch has been deleted", code="not_found")
+def _require(found: Piece, first: int) -> None:
+    if not found or found.first != first:
+        raise deleted()
+
+
+def deleted() -> ApiError:
+    """Return what is answered where a batch was deleted while it was read."""
+    return ApiError(404, "The batch has been deleted", code="not_found")

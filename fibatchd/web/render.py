@@ -3,8 +3,7 @@
 What a client or an upstream wrote as JSON goes in as it stands. Field order is that of the API's documentation.
 """
 
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,12 +13,15 @@ from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import Failure, Result
 from fibatchd.ids import batch_request_id
 from fibatchd.money import usd_text
+from fibatchd.store.results import Piece
 
 encode = msgspec.json.Encoder().encode
 
-# A line of a result file for a request that succeeded, before and behind its answer.
+# What succeeded, before and behind its answer: a line of a result file, and an item of a page.
 _ANSWERED = b'{"id":"batch_req_%d","custom_id":%b,"response":{"status_code":%d,"request_id":%b,"body":'
-_ANSWERED_END = b'},"error":null}\n'
+_COMPLETED = _ANSWERED.replace(b'"response"', b'"status":"completed","response"')
+_END = b'},"error":null}'
+_LINE_END = _END + b"\n"
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -84,65 +86,62 @@ def list_frame(first_id: str | None, last_id: str | None, *, has_more: bool) -> 
     return b'{"object":"list","data":[', b"]," + rest[1:]
 
 
-def result_object(result: Result) -> bytes:
-    """Return one item of a page of results."""
+def result_objects(piece: Piece) -> bytes:
+    """Return consecutive items of a page of results, with commas between them."""
+    items: list[bytes] = []
+    for row in piece.rows:
+        number, custom_id, status, request_id, status_code, body, _, _, _ = row
+        if status == "completed" and body is not None:
+            before = _COMPLETED % (number, encode(custom_id), status_code, encode(request_id))
+            items.append(b"".join((before, body, _END)))
+        else:
+            items.append(_unanswered_object(piece.result(row)))
+    return b",".join(items)
+
+
+def _unanswered_object(result: Result) -> bytes:
     failure = result.failure if result.status != "cancelled" else None
-    response = None
-    if result.status == "completed" and result.body is not None:
-        body = msgspec.Raw(result.body)
-        response = {"status_code": result.status_code, "request_id": result.request_id, "body": body}
     return encode(
         {
             "id": batch_request_id(result.number),
             "custom_id": result.custom_id,
             "status": result.status,
-            "response": response,
+            "response": None,
             "error": _error_member(failure) if failure else None,
         }
     )
 
 
-def result_objects(results: Sequence[Result]) -> bytes:
-    """Return consecutive items of a page of results, with commas between them."""
-    return b",".join(map(result_object, results))
-
-
 def output_line(result: Result) -> bytes:
     """Return one line of a result file."""
-    return output_lines([result])
+    return output_lines(Piece.of(result))
 
 
-def output_lines(results: Sequence[Result]) -> bytes:
+def output_lines(piece: Piece) -> bytes:
     """Return the lines of a result file for requests of a finished batch, in the shape of OpenAI's.
 
     A request that got an HTTP error has it as its response; one that never ran, or whose answer was not kept, has none.
     """
-    return lines_of(results, _line)
+    parts: list[bytes] = []
+    for row in piece.rows:
+        number, custom_id, status, request_id, status_code, body, _, _, _ = row
+        if status == "completed" and body is not None:
+            before = _ANSWERED % (number, encode(custom_id), status_code, encode(request_id))
+            parts += (before, body, _LINE_END)
+        else:
+            parts += (_unanswered_line(piece.result(row)), b"", b"\n")
+    return rawjson.jsonl(parts)
 
 
-def lines_of(results: Sequence[Result], line: Callable[[Result], tuple[bytes, ...]]) -> bytes:
-    """Return a line for each result: what `line` gives in parts, JSON with its `\\n`, its line breaks as `rawjson.jsonl_line`
-    replaces them. Most answers have none, so all lines are put together at once and looked at together."""
-    text = b"".join(chain.from_iterable(map(line, results)))
-    if rawjson.is_jsonl(text, b"".join([result.body for result in results if result.body is not None])):
-        return text
-    return b"".join([rawjson.jsonl_line(b"".join(line(result))[:-1]) + b"\n" for result in results])
-
-
-def _line(result: Result) -> tuple[bytes, ...]:
-    """Return a line in parts, with whatever line breaks the answer has."""
-    name, body = encode(result.custom_id), result.body
-    if result.status == "completed" and body is not None:
-        before = _ANSWERED % (result.number, name, result.status_code, encode(result.request_id))
-        return before, body, _ANSWERED_END
+def _unanswered_line(result: Result) -> bytes:
     response, error, failure = None, None, result.failure
     if failure is not None and failure.status is not None and failure.code != "result_too_large":
-        shown = error_object(failure.status, failure.message, None, failure.code)
-        response = {"status_code": failure.status, "request_id": result.request_id, "body": shown}
+        body = error_object(failure.status, failure.message, None, failure.code)
+        response = {"status_code": failure.status, "request_id": result.request_id, "body": body}
     elif failure is not None:
         error = {"code": failure.code, "message": failure.message}
     line = {"id": batch_request_id(result.number), "custom_id": result.custom_id, "response": response, "error": error}
-    return encode(line), b"\n"
+    return encode(line)
 
 
 def _error_member(failure: Failure) -> dict[str, Any]:

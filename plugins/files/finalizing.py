@@ -4,7 +4,6 @@ transaction.
 A durable job: one that is cut short starts over, on any daemon, and what was half-written is removed.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
@@ -17,7 +16,6 @@ from fibatchd.plugin_api import (
     Context,
     Policy,
     Query,
-    Result,
     Script,
     Store,
     batches,
@@ -94,10 +92,10 @@ async def _write(store: Store, job: jobs.Job, batch: Batch) -> tuple[Written | N
     return await output.close(), await errors.close()
 
 
-def _lines(piece: Sequence[Result]) -> tuple[bytes, bytes]:
+def _lines(piece: results.Piece) -> tuple[bytes, bytes]:
     """Return the lines of requests that succeeded, and those of all others."""
-    succeeded = [result for result in piece if result.status == "completed"]
-    return output_lines(succeeded), output_lines([result for result in piece if result.status != "completed"])
+    succeeded, others = piece.split()
+    return output_lines(succeeded), output_lines(others)
 
 
 def _size(written: Written | None) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from fibatchd.plugin_api import Batch, Result, lines_of
+from fibatchd.plugin_api import Batch, Result, rawjson, results
 
 from .errors import error_object, type_of_code
 
@@ -50,16 +50,16 @@ def page_object(items: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str,
     }
 
 
-def result_lines(results: Sequence[Result]) -> bytes:
+def result_lines(piece: results.Piece) -> bytes:
     """Return a line for each result of a batch that has ended."""
-    return lines_of(results, _line)
-
-
-def _line(result: Result) -> tuple[bytes, ...]:
-    name = _encode(result.custom_id)
-    if result.status == "completed":
-        return _SUCCEEDED % name, result.body or b"null", _SUCCEEDED_END
-    return _encode({"custom_id": result.custom_id, "result": _failed(result)}), b"\n"
+    parts: list[bytes] = []
+    for row in piece.rows:
+        _, custom_id, status, _, _, message, _, _, _ = row
+        if status == "completed":
+            parts += (_SUCCEEDED % _encode(custom_id), message or b"null", _SUCCEEDED_END)
+        else:
+            parts += (_encode({"custom_id": custom_id, "result": _failed(piece.result(row))}), b"", b"\n")
+    return rawjson.jsonl(parts)
 
 
 def _failed(result: Result) -> dict[str, Any]:

@@ -172,7 +172,7 @@ async def delete(store: Any, who: Owner, batch_id: str) -> bool | None:
 
 async def read_results(store: Any, batch: Batch) -> list[Result]:
     span = results.Range.of(batch)
-    return await store.read(results.piece, batch, span.first, span.last, max_rows=10_000, max_bytes=1 << 30)
+    return list(await store.read(results.piece, batch, span.first, span.last, max_rows=10_000, max_bytes=1 << 30))
 
 
 async def take_over(store: Any, lost: int, max_attempts: int = MAX_ATTEMPTS) -> int:

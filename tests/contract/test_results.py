@@ -9,7 +9,7 @@ from fibatchd.store.results import Range
 async def piece(store, batch, first=None, last=None, max_rows=100, max_bytes=10_000):
     span = Range.of(batch)
     first, last = span.first if first is None else first, span.last if last is None else last
-    return await store.read(results.piece, batch, first, last, max_rows=max_rows, max_bytes=max_bytes)
+    return list(await store.read(results.piece, batch, first, last, max_rows=max_rows, max_bytes=max_bytes))
 
 
 async def answered(store, sizes):

@@ -7,6 +7,7 @@ from fibatchd_plugins.message_batches.rendering import result_lines
 
 from fibatchd import rawjson
 from fibatchd.domain.requests import Failure, Result
+from fibatchd.store.results import Piece
 
 
 def whole_object(result):
@@ -32,6 +33,6 @@ def test_each_outcome(name, body):
         Result(4, name, "expired", None, None, None, Failure("batch_expired", "too late")),
         Result(5, name, "completed", None, 200, b"{}", None),
     ]
-    lines = result_lines(results)
+    lines = result_lines(Piece.of(*results))
     assert lines == b"".join(map(whole_object, results))
     assert len(lines.decode().splitlines()) == len(results)

@@ -125,7 +125,9 @@ class World:
     async def results(self, owner, batch_id: str):
         batch = await self.batch(owner, batch_id)
         span = results.Range.of(batch)
-        return await self.store.read(results.piece, batch, span.first, span.last, max_rows=10_000, max_bytes=1 << 30)
+        return list(
+            await self.store.read(results.piece, batch, span.first, span.last, max_rows=10_000, max_bytes=1 << 30)
+        )
 
     async def reload(self, text: str) -> None:
         self.context.config = config.parse(text)

@@ -69,17 +69,6 @@ async def test_what_is_raised_meanwhile_comes_out_as_it_is():
     assert maker.closed
 
 
-async def test_a_fault_of_the_maker_comes_out():
-    async def faulty():
-        yield b"0"
-        raise ZeroDivisionError
-
-    with pytest.RaisesGroup(ZeroDivisionError):
-        async with Ahead(faulty()) as parts:
-            await anext(parts)
-            await trio.sleep_forever()
-
-
 @pytest.mark.parametrize("taken", [0, 1, 3])
 async def test_who_leaves_ends_it(taken):
     maker = Maker(3, trio.sleep_forever)

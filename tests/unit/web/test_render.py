@@ -7,8 +7,9 @@ import pytest
 
 from fibatchd import rawjson
 from fibatchd.domain.requests import Failure, Result
+from fibatchd.store.results import Piece
 from fibatchd.web import work
-from fibatchd.web.render import error_object, list_frame, list_object, output_line, output_lines, result_object
+from fibatchd.web.render import error_object, list_frame, list_object, output_line, output_lines, result_objects
 
 EVIL = '\u2028 \u2029 \x85 \n \r " \\ \0 😀'
 
@@ -71,8 +72,27 @@ def whole_object(shown):
 @pytest.mark.parametrize("name", ["q-1", "", 'a "b" \\ / \x7f', "\0\t\n\r\b\f\x1f", "é 日本 😀", EVIL, "q" * 512])
 def test_lines_are_those_that_an_encoder_writes(name):
     shown = [msgspec.structs.replace(kind, custom_id=name, number=10**index) for index, kind in enumerate(KINDS)]
-    assert output_lines(shown) == b"".join(map(whole_object, shown))
+    assert output_lines(Piece.of(*shown)) == b"".join(map(whole_object, shown))
     assert [output_line(one) for one in shown] == [whole_object(one) for one in shown]
+
+
+@pytest.mark.parametrize("name", ["q-1", 'a "b" \\ \0', EVIL])
+def test_items_of_a_page_are_those_that_an_encoder_writes(name):
+    shown = [msgspec.structs.replace(kind, custom_id=name, number=10**index) for index, kind in enumerate(KINDS)]
+    items = json.loads(b"[%b]" % result_objects(Piece.of(*shown)))
+    for item, one in zip(items, shown, strict=True):
+        assert list(item) == ["id", "custom_id", "status", "response", "error"]
+        assert (item["id"], item["custom_id"], item["status"]) == (f"batch_req_{one.number}", name, one.status)
+        answer = {
+            "status_code": one.status_code,
+            "request_id": one.request_id,
+            "body": one.body and json.loads(one.body),
+        }
+        assert item["response"] == (answer if one.status == "completed" else None)
+        assert (item["error"] is None) == (one.status in ("completed", "cancelled"))
+        if item["error"] is not None:
+            told = [one.failure.code, one.failure.message, one.failure.status]
+            assert list(item["error"].values()) == (told if one.failure.status is not None else told[:2])
 
 
 @pytest.mark.parametrize("inside", ["", "é 日本 \xa0 \u2019", "\n", "\r", "\x85", "\u2028", "\u2029"])
@@ -80,7 +100,7 @@ def test_lines_written_together_are_those_written_one_by_one(inside):
     between, within = (inside, "") if inside in "\n\r" else ("", inside)
     odd = result(status_code=200, custom_id="q", body=f'{{"a":{between}"{within}"}}'.encode())
     plain = result(status_code=200, custom_id="p", body=b"{}")
-    lines = output_lines([plain, odd, plain])
+    lines = output_lines(Piece.of(plain, odd, plain))
     assert lines == b"".join(map(whole_object, [plain, odd, plain]))
     assert len(lines.decode().splitlines()) == 3
 
@@ -108,7 +128,7 @@ def test_a_result_too_large_has_no_response_even_with_a_status():
 
 
 def test_a_result_that_is_retried_shows_what_went_wrong():
-    read = json.loads(result_object(result("queued", code="timeout", http=504)))
+    read = json.loads(result_objects(Piece.of(result("queued", code="timeout", http=504))))
     assert (read["status"], read["response"], read["error"]["status"]) == ("queued", None, 504)
 
 
