@@ -139,7 +139,9 @@ async def test_slow_reader_holds_its_stream_back(autojump_clock: MockClock) -> N
 
 
 async def test_slow_but_steady_reader_is_served(autojump_clock: MockClock) -> None:
-    autojump_clock.autojump_threshold = 0.1  # what is in the kernel must come before the clock jumps, however busy it is
+    autojump_clock.autojump_threshold = (
+        0.1  # what is in the kernel must come before the clock jumps, however busy it is
+    )
     async with front(Limits(send_s=10)) as server:
         client = await server.client()
         await client.send(b"GET /stream HTTP/1.1\r\nhost: a\r\n\r\n")
