@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import socket
+from contextlib import AsyncExitStack
 
 import pytest
+import trio
 from api import chat, failure, success
 
 from fibatchd.ids import parse_batch_request_id
@@ -207,6 +210,23 @@ class TestPages:
             await api.call("GET", f"/v1/batches/{batch['id']}/results")
         api.store.read = plain
         assert (await api.call("GET", "/v1/batches")).status_code == 200
+
+
+async def test_slow_readers_hold_no_connection_of_the_store(api):
+    """More of them than there are connections stop in the middle of a download; others are answered."""
+    batch = await api.create([chat(f"q-{n}") for n in range(8)])
+    await api.run(batch["id"], b'"%b"' % (b"x" * 2**20))
+    head = f"GET /v1/batches/{batch['id']}/output.jsonl HTTP/1.1\r\nhost: a\r\nx-api-key: {api.ada.secret}\r\n\r\n"
+    async with AsyncExitStack() as stack:
+        for _ in range(12):
+            sock = trio.socket.socket()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            await sock.connect(("127.0.0.1", api.port))
+            stream = await stack.enter_async_context(trio.SocketStream(sock))
+            await stream.send_all(head.encode())
+            assert (await stream.receive_some(15)).startswith(b"HTTP/1.1 200")
+        with trio.fail_after(30):
+            assert len((await output(api, batch)).content) > 8 * 2**20
 
 
 def _purge_all(batch_id):
