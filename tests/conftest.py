@@ -16,9 +16,10 @@ HERE = Path(__file__).parent
 # A client reads the system's certificates when it is made, which takes 25 ms; most tests speak plain HTTP.
 httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
 
-# Whether a change is sound is not to hang on luck: hypothesis tries the same examples each time. `make torture` tries others.
-hypothesis.settings.register_profile("fixed", derandomize=True, database=None)
-hypothesis.settings.register_profile("random", max_examples=2000)
+# Whether a change is sound is not to hang on luck: hypothesis tries the same examples each time, for as long as they take on a
+# machine that has other things to do. `make torture` tries others.
+hypothesis.settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
+hypothesis.settings.register_profile("random", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
 REQUIRE_ALL = os.environ.get("FIBATCHD_REQUIRE_ALL") == "1"

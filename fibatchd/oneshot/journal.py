@@ -129,8 +129,11 @@ def discard(path: Path) -> None:
 def _lock(file: IO[bytes], path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = os.fstat(file.fileno()).st_nlink > 0  # who had the lock before may have removed it meanwhile
     except BlockingIOError:
-        raise FibatchdError(f"{path}: another run is at work on it") from None
+        ours = False
+    if not ours:
+        raise FibatchdError(f"{path}: another run is at work on it")
 
 
 def sync_folder(folder: Path) -> None:

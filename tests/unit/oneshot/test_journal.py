@@ -1,5 +1,7 @@
 """The journal: what was written is there again, whatever became of the end of the file."""
 
+import fcntl
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +43,14 @@ def test_what_a_run_is_at_work_on_is_not_discarded(tmp_path):
     journal.close()
     discard(tmp_path / "j")
     assert not (tmp_path / "j").exists()
+
+
+def test_a_journal_that_its_run_removes_meanwhile_is_not_written_to(tmp_path, monkeypatch):
+    fill(tmp_path / "j", [0])
+    locked = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", lambda *args: ((tmp_path / "j").unlink(missing_ok=True), locked(*args)))
+    with pytest.raises(FibatchdError, match="another run is at work on it"):
+        Journal(tmp_path / "j", "id:m", len(LINES))
 
 
 def test_the_output_is_in_order(tmp_path):
