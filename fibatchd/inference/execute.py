@@ -104,10 +104,17 @@ class Executor:
         return [member for member in self.fleet.of(model.id) if endpoint.carries(model, member.upstream)]
 
     async def attempt(
-        self, endpoint: Endpoint, model: Model, body: bytes, options: Options, *, max_body: int
+        self,
+        endpoint: Endpoint,
+        model: Model,
+        body: bytes,
+        options: Options,
+        *,
+        max_body: int,
+        patient: bool = False,
     ) -> Attempt:
-        """Run a request once, on the first upstream that can be reached, and return how it ended. Never raises but
-        trio.Cancelled: then the answer, and its cost, are lost."""
+        """Run a request once, on the first upstream that can be reached, and return how it ended. A `patient` one lets
+        other work go first. Never raises but trio.Cancelled: then the answer, and its cost, are lost."""
         able = self.members(model, endpoint)
         left, refusal = able.copy(), None
         while (member := _next(left)) is not None:
@@ -120,10 +127,12 @@ class Executor:
                 able.remove(member)
                 continue
             with suppress(ConnectFailed):
-                return await self._send(endpoint, call, route, member, max_body)
+                return await self._send(endpoint, call, route, member, max_body, patient)
         return self._nobody(able, refusal)
 
-    async def _send(self, endpoint: Endpoint, call: Call, route: Route, member: Member, max_body: int) -> Attempt:
+    async def _send(
+        self, endpoint: Endpoint, call: Call, route: Route, member: Member, max_body: int, patient: bool
+    ) -> Attempt:
         with Visit(member, len(call.body) // BYTES_PER_TOKEN) as visit:
             try:
                 answer = await member.client.request(
@@ -133,6 +142,7 @@ class Executor:
                     headers=call.headers,
                     timeout=member.upstream.timeout_s,
                     max_body=max_body,
+                    patient=patient,
                 )
             except UpstreamError as error:
                 return _broken(visit, error)

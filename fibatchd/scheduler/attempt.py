@@ -36,7 +36,12 @@ async def run_attempt(claimed: Claimed, context: Context) -> Outcome:
         return Outcome(claimed, name, failure=MODEL_GONE)
     try:
         attempt = await context.executor.attempt(
-            endpoint, model, claimed.body, options_of(claimed.options), max_body=settings.max_result_bytes
+            endpoint,
+            model,
+            claimed.body,
+            options_of(claimed.options),
+            max_body=settings.max_result_bytes,
+            patient=True,
         )
     except Exception:
         # A fault of ours (or a plugin's) on this one request: it is retried like an upstream's, and others go on.

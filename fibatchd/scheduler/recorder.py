@@ -4,6 +4,7 @@ An attempt hands its outcome over and is done, so its place at the upstream is f
 request is still running for every reader, and a crash loses the answer, not the request.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -23,6 +24,7 @@ from fibatchd.store.spending import BATCH
 log = structlog.get_logger()
 
 GROUP_MAX = 256
+GATHER_S = 0.01  # from group to group, unless one is full: a commit costs as much as recording ten outcomes
 BACKLOG_MAX = 4 * GROUP_MAX
 RETRY_FIRST_S = 0.1
 RETRY_CAP_S = 5.0
@@ -70,9 +72,13 @@ class Recorder:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Write groups until cancelled."""
+        gathered_at = -math.inf
         task_status.started()
         while True:
             await self._work.wait()
+            if len(self._pending) < GROUP_MAX:
+                await trio.sleep_until(gathered_at)
+            gathered_at = trio.current_time() + GATHER_S
             group = self._pending[:GROUP_MAX]
             await self._write(group)
             was_full = self.full

@@ -83,6 +83,7 @@ class UpstreamClient:
         headers: Iterable[tuple[str, str]] = (),
         timeout: float,
         max_body: int,
+        patient: bool = False,
     ) -> Answer:
         """Send a request and wait for the whole answer, whatever its status.
 
@@ -91,10 +92,11 @@ class UpstreamClient:
         timeout   seconds from the first byte sent to the last byte read: not for waiting for a free connection, which
                   `max_connections` governs, nor for connecting, which has its own
         max_body  most bytes of the decoded body
+        patient   whether other work of this process goes first, see `turnstile`: for a batch, which nobody waits for
 
         Raises the five errors at the top of this file; ValueError if method, path or a header is malformed.
         """
-        connection = await self._begin(method, path, body, headers, timeout)
+        connection = await self._begin(method, path, body, headers, timeout, patient)
         try:
             return await read_answer(connection, max_body)
         finally:
@@ -115,7 +117,7 @@ class UpstreamClient:
         Parameters and errors are those of `request`; `timeout` is for the whole answer, body included. Leaving the
         block before the end closes the connection at once, by which model servers know that nobody wants the rest.
         """
-        connection = await self._begin(method, path, body, headers, timeout)
+        connection = await self._begin(method, path, body, headers, timeout, patient=False)
         try:
             answer = StreamedAnswer(connection)
             await answer.read_head()
@@ -132,7 +134,7 @@ class UpstreamClient:
         await trio.lowlevel.checkpoint()
 
     async def _begin(
-        self, method: str, path: str, body: bytes, headers: Iterable[tuple[str, str]], timeout: float
+        self, method: str, path: str, body: bytes, headers: Iterable[tuple[str, str]], timeout: float, patient: bool
     ) -> Connection:
         """A connection on which the request is on its way. See the top of this file for what may be repeated."""
         request = self._serialise(method, path, body, headers)
@@ -140,7 +142,7 @@ class UpstreamClient:
             connection = await self._pool.acquire()
             fresh = connection.fresh
             try:
-                connection.begin(request, bodyless=method == "HEAD")
+                connection.begin(request, bodyless=method == "HEAD", patient=patient)
             except NothingSent as error:
                 self._pool.release(connection)
                 if fresh:

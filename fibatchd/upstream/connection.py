@@ -13,6 +13,7 @@ import trio
 
 from fibatchd.errors import AnswerTimeout, ConnectionLost
 from fibatchd.upstream.parser import AnswerParser
+from fibatchd.upstream.turnstile import wait_in_turn
 
 # Not below the 16 KiB of a TLS record: what OpenSSL had decrypted and kept back would not make the socket readable.
 _READ_SIZE = 65536
@@ -31,6 +32,7 @@ class Connection:
         self._unsent: memoryview | None = None
         self._cut_short = False
         self._expired = False
+        self._wait: Callable[[socket.socket], Awaitable[None]] = trio.lowlevel.wait_readable
         self.parser = AnswerParser()
         self.fresh = True
         """No request was begun on it yet."""
@@ -54,9 +56,10 @@ class Connection:
             return False
         return False
 
-    def begin(self, request: bytes, *, bodyless: bool) -> None:
+    def begin(self, request: bytes, *, bodyless: bool, patient: bool = False) -> None:
         """Send as much of `request` as the kernel takes; `read` sends the rest. NothingSent: it took none."""
         self.parser.expect(bodyless=bodyless)
+        self._wait = wait_in_turn if patient else trio.lowlevel.wait_readable
         self.fresh = False
         try:
             sent = self._sock.send(request)
@@ -76,7 +79,7 @@ class Connection:
         if self._unsent:
             await self._send_rest()
         else:
-            await trio.lowlevel.wait_readable(self._sock)
+            await self._wait(self._sock)
             self._read_now()
 
     async def _send_rest(self) -> None:

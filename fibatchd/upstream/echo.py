@@ -60,6 +60,7 @@ class Echo:
         headers: Iterable[tuple[str, str]] = (),
         timeout: float,
         max_body: int,
+        patient: bool = False,
     ) -> Answer:
         """Answer after the delay. AnswerTimeout: the delay is longer than `timeout`."""
         if self._delay_s > timeout:

@@ -33,6 +33,7 @@ class Client(Protocol):
         headers: Iterable[tuple[str, str]] = (),
         timeout: float,
         max_body: int,
+        patient: bool = False,
     ) -> Answer:
         """Send a request and wait for the whole answer, whatever its status."""
 
