@@ -5,6 +5,7 @@ from collections.abc import Callable
 import structlog
 import trio
 
+from fibatchd.beat import beat
 from fibatchd.context import Context
 from fibatchd.errors import StoreUnavailable
 from fibatchd.store import drains
@@ -32,7 +33,7 @@ class Drains:
                 if await self._look() and not known:
                     known = True
                     task_status.started()
-                with trio.move_on_after(LOOK_S):
+                with trio.move_on_at(beat(LOOK_S)):
                     await anext(told)
 
     async def _look(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 import trio
 
+from fibatchd.beat import beat
 from fibatchd.context import Context
 from fibatchd.errors import LeaseLost, StoreUnavailable, StoreUncertain
 from fibatchd.store import jobs
@@ -52,7 +53,7 @@ class JobRunner:
                     nursery.start_soon(self._handle, job, token)
                     continue
                 self._limit.release_on_behalf_of(token)
-                with trio.move_on_after(LOOK_S):
+                with trio.move_on_at(beat(LOOK_S)):
                     async for kind in told:
                         if kind == self._kind:
                             break

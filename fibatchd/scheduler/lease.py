@@ -8,6 +8,7 @@ from collections.abc import Callable
 import structlog
 import trio
 
+from fibatchd.beat import beat
 from fibatchd.context import Context
 from fibatchd.errors import StoreUnavailable
 from fibatchd.scheduler.hooks import end_anyway
@@ -60,7 +61,7 @@ class Lease:
         """Renew until cancelled."""
         task_status.started()
         while True:
-            with trio.move_on_after(RENEW_SHARED_S if self._context.store.shared else RENEW_S):
+            with trio.move_on_at(beat(RENEW_SHARED_S if self._context.store.shared else RENEW_S)):
                 await self._soon.wait()
             self._soon = trio.Event()
             try:
@@ -97,7 +98,7 @@ class Lease:
                     await self.take_over()
             except StoreUnavailable as error:
                 log.warning("lost leases cannot be taken over", error=str(error))
-            await trio.sleep(TAKE_OVER_S)
+            await trio.sleep_until(beat(TAKE_OVER_S))
 
     @property
     def _may_judge(self) -> bool:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import structlog
 import trio
 
+from fibatchd.beat import beat
 from fibatchd.context import Context
 from fibatchd.errors import LeaseLost, StoreUnavailable
 from fibatchd.scheduler.accounts import AccountLoad
@@ -143,7 +144,7 @@ class Scheduler:
                         self.pool(model_id).wake(look=True)
                 except StoreUnavailable:
                     log.warning("work cannot be looked for")
-                with trio.move_on_after(LOOK_IDLE_S):
+                with trio.move_on_at(beat(LOOK_IDLE_S)):
                     async for model_id in told:
                         self.pool(model_id).wake(look=True)
 

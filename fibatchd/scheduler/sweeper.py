@@ -1,7 +1,7 @@
 """The housekeeping: completion windows, owners that are gone, retention, leftovers. Every step may be repeated, on any
 daemon, at any time."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import structlog
@@ -47,28 +47,31 @@ class Sweeper:
         )
 
     async def _sweep(self) -> None:
-        steps: list[Callable[[], Awaitable[None]]] = [self._expire, self._fail_owners, self._delete]
+        due = await self._context.store.read(sweeps.due, BATCHES_AT_ONCE)
+        await self._expire(due.to_expire)
+        await self._fail_owners(due.without_owner)
+        await self._delete(due.to_delete)
         if trio.current_time() >= self._seldom_at:
             self._seldom_at = trio.current_time() + SELDOM_S
-            steps += [self._forget_keys, self._abandon_staging, self._bring_forward]
-        for step in steps:
-            await step()
+            await self._forget_keys()
+            await self._abandon_staging()
+            await self._bring_forward()
 
-    async def _expire(self) -> None:
-        for batch_id in self._not_skipped(await self._context.store.read(sweeps.due_to_expire, BATCHES_AT_ONCE)):
+    async def _expire(self, batch_ids: list[str]) -> None:
+        for batch_id in self._not_skipped(batch_ids):
             with self._alone(batch_id):
                 await end_anyway(self._context, ending.expire, batch_id)
                 log.info("completion window closed", batch=batch_id)
 
-    async def _fail_owners(self) -> None:
-        for batch_id in self._not_skipped(await self._context.store.read(sweeps.owners_gone, BATCHES_AT_ONCE)):
+    async def _fail_owners(self, batch_ids: list[str]) -> None:
+        for batch_id in self._not_skipped(batch_ids):
             with self._alone(batch_id):
                 await fail_owner(
                     self._context, batch_id, "The key or account that created the batch is no longer valid"
                 )
 
-    async def _delete(self) -> None:
-        for batch_id in self._not_skipped(await self._context.store.read(sweeps.due_to_delete, BATCHES_AT_ONCE)):
+    async def _delete(self, batch_ids: list[str]) -> None:
+        for batch_id in self._not_skipped(batch_ids):
             with self._alone(batch_id):
                 await end_anyway(self._context, sweeps.delete_ended, batch_id)
                 log.info("batch deleted, its retention is over", batch=batch_id)

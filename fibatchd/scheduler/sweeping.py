@@ -5,13 +5,14 @@ from typing import NoReturn
 
 import trio
 
+from fibatchd.beat import beat
 from fibatchd.errors import StoreUnavailable
 
 
 async def keep_sweeping(
     sweep: Callable[[], Awaitable[object]], every_s: float, warn: Callable[[StoreUnavailable], object]
 ) -> NoReturn:
-    """Call `sweep` now, and again `every_s` seconds after each call is over, until cancelled.
+    """Call `sweep` now, and again up to `every_s` seconds (1 or more) after each call is over, see `beat`, until cancelled.
 
     Where the store cannot be used, `warn` gets the error, to log what is not done. Any other error is raised.
     """
@@ -20,4 +21,4 @@ async def keep_sweeping(
             await sweep()
         except StoreUnavailable as error:
             warn(error)
-        await trio.sleep(every_s)
+        await trio.sleep_until(beat(every_s))

@@ -1,11 +1,30 @@
 """Scripts of the housekeeping: windows that close, results whose time is over, rows left to purge, keys to forget."""
 
+from dataclasses import dataclass
+
 from fibatchd.domain.batches import Batch
 from fibatchd.domain.requests import Failure
 from fibatchd.store.admission import remove_requests
 from fibatchd.store.batches import discard
 from fibatchd.store.ending import COLUMNS, Policy, finish_if_done
 from fibatchd.store.interface import NOW, Notify, Query, Script, one
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Batches that something is to be done about, up to so many of each kind, by id."""
+
+    to_expire: list[str]
+    without_owner: list[str]
+    to_delete: list[str]
+
+
+def due(limit: int) -> Script[Due]:
+    """Look for all of it in one go: a daemon that does nothing else does this every second."""
+    to_expire = yield from due_to_expire(limit)
+    without_owner = yield from owners_gone(limit)
+    to_delete = yield from due_to_delete(limit)
+    return Due(to_expire, without_owner, to_delete)
 
 
 def due_to_expire(limit: int) -> Script[list[str]]:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import structlog
 import trio
 
+from fibatchd.beat import beat
 from fibatchd.config import Upstream
 from fibatchd.errors import UpstreamError
 from fibatchd.upstream.client import UpstreamClient
@@ -68,9 +69,9 @@ class LoadProbe:
         """Read and report until cancelled."""
         task_status.started()
         while True:
-            began = trio.current_time()
+            following = beat(PERIOD_S)
             await self._read()
-            await trio.sleep_until(began + PERIOD_S)
+            await trio.sleep_until(following)
 
     async def _read(self) -> None:
         members: dict[str, list[Member]] = {}

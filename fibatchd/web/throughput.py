@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import trio
 
+from fibatchd.beat import beat
 from fibatchd.inference.tally import COMPLETED, Tally
 
 SAMPLE_S = 5.0
@@ -65,7 +66,7 @@ class Throughput:
         self._samples.append(self._sums())
         task_status.started()
         while True:
-            await trio.sleep(SAMPLE_S)
+            await trio.sleep_until(beat(SAMPLE_S))
             self._samples.append(self._sums())
 
     def rates(self) -> Rates:

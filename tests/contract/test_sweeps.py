@@ -5,7 +5,7 @@ from scenario import DAY, POLICY, claim, create, daemon, delete, get, owner, rea
 
 from fibatchd.domain import states
 from fibatchd.domain.requests import Failure
-from fibatchd.store import admission, batches, claims, jobs, sweeps
+from fibatchd.store import accounts, admission, batches, claims, jobs, sweeps
 from fibatchd.store.interface import NOW, Query
 
 GONE = Failure("model_not_found", "The model is gone", 404)
@@ -21,6 +21,21 @@ async def test_lists_are_no_longer_than_asked_for(store, clock):
     for batch in made:
         await delete(store, ada, batch.id)
     assert await store.read(sweeps.due_to_expire, 10) == []
+
+
+async def test_all_that_is_due_is_found_together(store, clock):
+    ada, bob, eve = await owner(store), await owner(store, "bob"), await owner(store, "eve")
+    late, orphan = await create(store, ada), await create(store, bob)
+    done = await create(store, eve, refused=3)
+    clock.advance(DAY / 2)
+    await create(store, ada)
+    await store.write(accounts.revoke_key, bob.key.id)
+    await store.write(accounts.delete_account, eve.account.id)
+    clock.advance(DAY / 2)
+    found = await store.read(sweeps.due, 10)
+    assert found.to_expire == [late.id, orphan.id]
+    assert found.without_owner == [orphan.id]
+    assert found.to_delete == [done.id]
 
 
 async def test_deleting_by_retention_leaves_alone_what_is_not_over(store):
