@@ -104,7 +104,7 @@ class Checker:
             return None
         name = _short(item.custom_id)
         model = self._target.judge(body := bytes(item.body))
-        if name in self._seen or self.model is None or model != self.model:
+        if name in self._seen or self.model is None or model is not self.model:
             return None
         self._seen.add(name)
         return NewRequest(item.custom_id, self.model.id, body)
