@@ -63,7 +63,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.given = folder / "given"
         self.given.mkdir()
-        self._group = cgroups() / folder.name
+        self._group = cgroups() / f"{folder.parent.name}-{folder.name}"
         unshare = ["unshare", *NAMESPACES, "--fork", "--kill-child", "--propagation", "private"]
         boot = ["bash", "-c", GROUPED, "bash", str(self._group), *unshare, "bash", "-c", BOOT, "bash", str(folder)]
         self._log = (folder / "boot.log").open("w+b")
@@ -109,9 +109,13 @@ class Machine:
         self._process.kill()
         self._process.wait()
         self._log.close()
+        until(self._has_gone)
+
+    def _has_gone(self) -> bool:
         for group in [*sorted(self._group.rglob("*/"), reverse=True), self._group]:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # some process of it is still ending
                 group.rmdir()
+        return not self._group.exists()
 
 
 def is_possible() -> str:
