@@ -54,7 +54,8 @@ async def create_account() -> Response:
     name, tier = _name(fields), _tier(fields)
     account = await front().context.store.write(scripts.create_account, name, tier)
     note("account.create", target=account.id, tier=tier)
-    return json_answer(await _shown(account.id))
+    # Not read anew: a store that is lost by then would have the answer say that nothing was stored.
+    return json_answer(_account_object(Standings(account, spent_today=0, unfinished=0)))
 
 
 async def show_account(account_id: str) -> Response:

@@ -6,7 +6,9 @@ import pytest
 from api import chat
 from structlog.testing import capture_logs
 
+from fibatchd.errors import StoreUnavailable
 from fibatchd.ids import new_id
+from fibatchd.store import operations
 
 ADMIN = "/v1/admin"
 
@@ -42,6 +44,17 @@ async def test_a_key_for_some_models_makes_none_for_all(api, admin):
     for method, path in (("GET", "models"), ("POST", f"accounts/{limited.account.id}/keys")):
         assert (await admin(method, path, by=limited, status=403))["code"] == "admin_required"
     assert (await api.call("GET", "/v1/account", by=limited)).json()["is_admin"] is False
+
+
+async def test_what_is_created_is_told_even_if_the_store_is_lost_then(api, admin, monkeypatch):
+    def lost(_account_id):
+        raise StoreUnavailable("gone")
+        yield
+
+    monkeypatch.setattr(operations, "account", lost)
+    made = await admin("POST", "accounts", {"name": "ada", "tier": "pro"})
+    monkeypatch.undo()
+    assert await admin("GET", f"accounts/{made['id']}") == made
 
 
 async def test_an_accounts_life(api, admin):
