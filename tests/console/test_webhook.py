@@ -50,6 +50,19 @@ def test_an_ended_batch_is_delivered_and_again(set_up, stand, user):
     expect(page.get_by_role("heading", name=batch_id)).to_be_visible()
 
 
+def test_older_deliveries_are_shown_when_asked_for(set_up, user):
+    page, _ = set_up
+    for _ in range(31):
+        user.submit(chats(1))
+    rows = page.get_by_role("table").get_by_role("row")
+    expect(rows).to_have_count(1 + 30)
+    more = page.get_by_role("button", name="Show more")
+    more.click()
+    expect(rows).to_have_count(1 + 31)
+    expect(more).to_be_hidden()
+    expect(page.get_by_role("heading", name="Webhook", level=1)).to_be_focused()
+
+
 def test_a_test_arrives_or_not(set_up, stand):
     page, _ = set_up
     page.get_by_role("button", name="Send a test").click()

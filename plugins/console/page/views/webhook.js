@@ -4,9 +4,9 @@ import { get, json, Refused } from "../api.js";
 import { confirm, showSecret } from "../dialog.js";
 import { h, keep, show } from "../dom.js";
 import { count, span } from "../format.js";
-import { poll } from "../live.js";
+import { poll, within } from "../live.js";
 import { link } from "../router.js";
-import { setTitle } from "../shell.js";
+import { keepFocus, setTitle } from "../shell.js";
 import {
   action,
   badge,
@@ -24,6 +24,7 @@ import {
 
 const STEADY_MS = 3000;
 const EVENTS = 30;
+const MOST = 100; // that one answer of the API holds
 
 /** Show the webhook. */
 export function webhookView({ main, signal }) {
@@ -36,6 +37,7 @@ class WebhookPage {
     Object.assign(this, { signal, said: outcome() });
     this.setting = h("div", {}, loading());
     this.deliveries = h("section", { class: "panel", "aria-labelledby": "deliveries-title" });
+    this.more = h("p", { class: "pager" }, h("button", { type: "button", onclick: () => this.watch(MOST) }, "Show more"));
     show(
       main,
       h("a", { class: "back", href: link("batches") }, "← All batches"),
@@ -158,14 +160,18 @@ class WebhookPage {
     this.draw(null);
   }
 
-  watch() {
+  /** Follow the latest deliveries, so many of them. */
+  watch(limit = EVENTS) {
+    this.asked?.abort();
+    this.asked = within(this.signal);
     const title = h("h2", { id: "deliveries-title" }, "Deliveries");
     const known = new Map();
     let body = null;
-    poll(`v1/batch_webhook/events?limit=${EVENTS}`, {
-      signal: this.signal,
+    poll(`v1/batch_webhook/events?limit=${limit}`, {
+      signal: this.asked.signal,
       every: () => STEADY_MS,
-      show: ({ data }) => {
+      show: ({ data, has_more: hasMore }) => {
+        this.more.hidden = !hasMore || limit === MOST;
         if (!data.length)
           return (
             (body = null),
@@ -182,7 +188,8 @@ class WebhookPage {
         if (!body) {
           known.clear();
           body = h("tbody", { role: "rowgroup" });
-          show(this.deliveries, title, table("The latest deliveries", columns, body, { hiddenCaption: true }));
+          show(this.deliveries, title, table("The latest deliveries", columns, body, { hiddenCaption: true }), this.more);
+          keepFocus();
         }
         return keep(
           body,
