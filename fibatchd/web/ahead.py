@@ -51,4 +51,5 @@ class Ahead(ResponseBody, Generic[T]):
 
 async def _unwrapped(receive: trio.MemoryReceiveChannel[outcome.Outcome[T]]) -> AsyncGenerator[T, None]:
     async for item in receive:
+        await trio.lowlevel.checkpoint()  # the next one is begun before this one is used
         yield item.unwrap()

@@ -50,6 +50,25 @@ async def test_one_part_is_made_ahead_and_no_more():
             assert maker.made == min(taken + 1, 5)
 
 
+@pytest.mark.parametrize("waiting", [True, False])
+async def test_the_next_one_is_begun_before_one_is_used(waiting):
+    begun = 0
+
+    async def parts():
+        nonlocal begun
+        while True:
+            begun += 1
+            await trio.lowlevel.checkpoint()
+            yield b"part"
+
+    async with Ahead(parts()) as given:
+        for taken in range(1, 10):
+            if waiting:
+                await wait_all_tasks_blocked()
+            await anext(given)
+            assert begun == taken + 1
+
+
 async def test_an_error_comes_behind_the_parts_before_it():
     maker = Maker(3, fail)
     async with Ahead(maker.parts()) as parts:
