@@ -40,6 +40,7 @@ VALIDATE = "files:validate"
 API = "batches"
 LINES_AT_ONCE = 2000
 SHORTEST_LINE = len('{"custom_id":"","method":"POST","url":"","body":{}}')
+"""Of those that are right. Before a file is read, its size tells how many there may be at most."""
 
 log = structlog.get_logger(__name__)
 
