@@ -5,7 +5,7 @@ from typing import Any
 
 from quart import Blueprint
 
-from fibatchd.plugin_api import Context, Endpoint, hookimpl, read_fragment
+from fibatchd.plugin_api import Endpoint, hookimpl, read_fragment
 
 from .endpoint import Responses
 from .routes import routes
@@ -18,7 +18,7 @@ def fibatchd_endpoints() -> Iterable[Endpoint]:
 
 
 @hookimpl
-def fibatchd_routes(context: Context) -> Iterable[Blueprint]:
+def fibatchd_routes() -> Iterable[Blueprint]:
     """Bring its interactive route, which the extension's switch does not close."""
     return [routes]
 
