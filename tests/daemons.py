@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,9 @@ T = TypeVar("T")
 
 START_S = 120
 """Far more than a start or an end takes, for a machine that is busy; one that ends while it starts is noticed at once."""
+
+QUOTED = re.compile(r'\\*"(role|choices|embedding|content)\\*":|chatcmpl')
+"""What stands in prompts and answers, be they JSON or a text in it: no log of any test's daemon may hold it."""
 
 ALL_BUT_CONSOLE = """
 [extensions]
@@ -211,7 +215,9 @@ def closing_all() -> Iterator[list[Process]]:
             process.close()
     for process in processes:
         if isinstance(process, DaemonProcess):
-            assert not [key for key in process.keys if key in process.output()], "a key is in the log"
+            log = process.output()
+            assert not [key for key in process.keys if key in log], "a key is in the log"
+            assert not QUOTED.search(log), "a prompt or an answer is in the log"
 
 
 def chat(custom_id: str, content: str, model: str = "m", **more: Any) -> dict[str, Any]:
