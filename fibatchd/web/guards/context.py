@@ -71,7 +71,7 @@ class Context(WorkerContext):
     ) -> None:
         super().__init__(max_requests=None)
         self.app = Application(app)
-        self.config = hypercorn_config(limits)
+        self.config = hypercorn_config()
         self.limits = limits
         self.error_body = error_body
         self.trusted = trusted
@@ -120,7 +120,7 @@ class Context(WorkerContext):
             await self._waiters.park()
 
 
-def hypercorn_config(limits: Limits) -> Config:
+def hypercorn_config() -> Config:
     config = Config()
     config.logger_class = FrontEndLog  # type: ignore[assignment]  # hypercorn's hint means the class itself
     config.include_server_header = False
