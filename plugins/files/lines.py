@@ -35,7 +35,10 @@ class LineSplitter:
             return []
         self._hold(first)
         lines = [self._held_line()]
-        lines += [self._line(text) for text in others[:-1]]
+        whole = others[:-1]
+        # Millions of line breaks with nothing between them must not cost a call each.
+        lines += [self._line(number, text) for number, text in enumerate(whole, self._number + 1) if text]
+        self._number += len(whole)
         self._hold(others[-1])
         return [line for line in lines if line is not None]
 
@@ -52,20 +55,18 @@ class LineSplitter:
             self._held += part
 
     def _held_line(self) -> Line | None:
-        if self._too_long:
-            self._too_long = False
-            self._held.clear()
-            self._number += 1
-            return Line(self._number, None)
+        self._number += 1
         text = bytes(self._held)
         self._held.clear()
-        return self._line(text)
+        if self._too_long:
+            self._too_long = False
+            return Line(self._number, None)
+        return self._line(self._number, text)
 
-    def _line(self, text: bytes) -> Line | None:
-        self._number += 1
-        if self._number == 1:
+    def _line(self, number: int, text: bytes) -> Line | None:
+        if number == 1:
             text = text.removeprefix(BOM)
         text = text.removesuffix(b"\r")
         if not text.strip(BLANKS):
             return None
-        return Line(self._number, text if len(text) <= self._longest else None)
+        return Line(number, text if len(text) <= self._longest else None)
