@@ -53,7 +53,7 @@ from fibatchd.web.interactive import interactive
 from fibatchd.web.openapi import read_fragment
 from fibatchd.web.reading import read_pieces
 from fibatchd.web.render import batch_object, error_object, list_object, output_lines
-from fibatchd.web.work import check_in_pieces, one_ahead
+from fibatchd.web.work import check_in_pieces
 from fibatchd.worker import in_worker
 
 __all__ = [
@@ -67,7 +67,7 @@ __all__ = [
     "caller_of_key", "check_in_pieces", "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object",
     "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "is_null",
     "is_string", "jobs", "keep_sweeping", "list_object", "load_schema", "method_problem", "new_id", "not_modified", "one",
-    "one_ahead", "output_lines", "paging", "pass_fence", "public", "rawjson", "read_body", "read_fields", "read_fragment",
+    "output_lines", "paging", "pass_fence", "public", "rawjson", "read_body", "read_fields", "read_fragment",
     "read_pieces", "read_usage", "request_id", "require_access", "require_batches", "require_for_creation", "require_quota",
     "require_room", "results", "retry_after", "states", "store_batch", "url_of", "usual_item",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from fibatchd.store import admission
 from fibatchd.store.admission import IdempotencyKey, NewBatch, OverLimit, Replay, Reserved
 from fibatchd.store.ending import Policy
 from fibatchd.store.interface import Script
-from fibatchd.web.work import one_ahead
+from fibatchd.web.ahead import Ahead
 
 AT_ONCE = 1000
 """Requests stored in one transaction; more at a time would keep other writers waiting."""
@@ -82,7 +82,9 @@ async def _in_pieces(
     staging = _Staging(context, new, total)
     outcome: Outcome | None = None
     try:
-        await one_ahead(checked, staging.append)
+        async with Ahead(checked) as pieces:
+            async for piece in pieces:
+                await staging.append(piece)
         outcome = await staging.publish(key)
     finally:
         if not isinstance(outcome, Batch):

@@ -1,11 +1,9 @@
 """Long lists are parsed, checked and stored in pieces of bounded time, so that others get their turn in between."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
-import trio
 
 from fibatchd.worker import in_worker
 
@@ -36,33 +34,3 @@ async def check_in_pieces(
     piece. Raises what it raises."""
     for start, piece in pieces(items):
         yield await in_worker(check, start, piece)
-
-
-async def one_ahead(made: AsyncGenerator[T, None], take: Callable[[T], Awaitable[None]]) -> None:
-    """Take one piece after the other, the next one being made meanwhile: two are there at a time. What making or taking one
-    raises ends both, and comes out as it is, in no group."""
-    raised: list[Exception] = []
-    send, receive = trio.open_memory_channel[T](0)
-
-    async def make() -> None:
-        async with send, aclosing(made):
-            async for piece in made:
-                await send.send(piece)
-
-    async def take_each() -> None:
-        async with receive:
-            async for piece in receive:
-                await take(piece)
-
-    async def run(part: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await part()
-        except Exception as error:
-            raised.append(error)
-            nursery.cancel_scope.cancel()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(run, make)
-        nursery.start_soon(run, take_each)
-    if raised:
-        raise raised[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from quart import request
 
 from fibatchd.plugin_api import (
+    Ahead,
     ApiError,
     Caller,
     Config,
@@ -15,7 +16,6 @@ from fibatchd.plugin_api import (
     caller,
     front,
     new_id,
-    one_ahead,
     rawjson,
     require_access,
     require_room,
@@ -90,7 +90,9 @@ async def receive() -> File:
     allowance.check(held, max(0, body.size - FORM_BYTES))
     form = UploadForm(context.store, who, allowance, held)
     try:
-        await one_ahead(form.read(read_parts(request, body)), form.write)
+        async with Ahead(form.read(read_parts(request, body))) as pieces:
+            async for piece in pieces:
+                await form.write(piece)
         return await form.publish()
     except BaseException:
         await form.give_up()

@@ -12,6 +12,7 @@ import structlog
 
 from fibatchd.plugin_api import (
     Account,
+    Ahead,
     Context,
     Key,
     NewRequest,
@@ -27,7 +28,6 @@ from fibatchd.plugin_api import (
     in_worker,
     jobs,
     one,
-    one_ahead,
     states,
 )
 
@@ -81,7 +81,9 @@ async def _validate(context: Context, job: jobs.Job, work: Work) -> None:
     settings = context.config.batches
     checker = Checker(_target(context, work), most_requests=settings.max_requests, longest_line=settings.max_line_bytes)
     staging = Staging(context, job, work, min(settings.max_requests, work.size // SHORTEST_LINE + 1))
-    await one_ahead(_good_requests(read_lines(context.store, work, settings.max_line_bytes), checker), staging.append)
+    async with Ahead(_good_requests(read_lines(context.store, work, settings.max_line_bytes), checker)) as pieces:
+        async for requests in pieces:
+            await staging.append(requests)
     problems = checker.finish() or await staging.open()
     if problems:
         await context.store.write(refuse, job, errors_object(problems), context.policy)
