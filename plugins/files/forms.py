@@ -16,7 +16,7 @@ from fibatchd.plugin_api import ApiError
 LONGEST_BOUNDARY = 200
 LONGEST_HEAD_LINE = 16 * 1024
 MOST_PARTS = 20
-STEP_BYTES = 256 * 1024
+STEP_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Part:
 
 
 async def read_parts(request: Request, body: AsyncIterable[bytes]) -> AsyncGenerator[Part | bytes, None]:
-    """Give the head of each part, then its bytes in pieces of at most some 256 KiB. Raises ApiError 400 for a body that is
+    """Give the head of each part, then its bytes in pieces of at most some 64 KiB. Raises ApiError 400 for a body that is
     not well formed, or that ends before its last boundary."""
     parser = _parser(request)
     async for received in body:

@@ -1,13 +1,11 @@
 """`POST /v1/files`: the form is read and the file is stored while it arrives; a call that fails leaves nothing."""
 
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from quart import request
 
 from fibatchd.plugin_api import (
-    Ahead,
     ApiError,
     Caller,
     Config,
@@ -25,7 +23,7 @@ from . import scripts
 from .expiry import read_expiry
 from .forms import Part, read_parts
 from .scripts import File, Holdings, NewFile
-from .writing import CHUNK_BYTES, FileWriter, GivenUp
+from .writing import FileWriter, GivenUp
 
 FORM_BYTES = 64 * 1024
 """What the form may have beside its file."""
@@ -90,9 +88,9 @@ async def receive() -> File:
     allowance.check(held, max(0, body.size - FORM_BYTES))
     form = UploadForm(context.store, who, allowance, held)
     try:
-        async with Ahead(form.read(read_parts(request, body))) as pieces:
-            async for piece in pieces:
-                await form.write(piece)
+        async with aclosing(read_parts(request, body)) as parts:
+            async for part in parts:
+                await form.take(part)
         return await form.publish()
     except BaseException:
         await form.give_up()
@@ -106,7 +104,7 @@ def not_enabled() -> ApiError:
 
 @dataclass(slots=True)
 class UploadForm:
-    """The form as far as it has come: its fields, and the file, which is written while more of it arrives."""
+    """The form as far as it has come: its fields, and the file that is being written."""
 
     store: Store
     who: Caller
@@ -115,36 +113,20 @@ class UploadForm:
     fields: dict[str, bytearray] = field(default_factory=dict)
     writer: FileWriter | None = None
     _current: str = ""
-    _received: int = 0
 
-    async def read(self, parts: AsyncGenerator[Part | bytes, None]) -> AsyncGenerator[bytes, None]:
-        """Read the form; give the file's bytes, some at a time. Raises ApiError 400 or 413."""
-        gathered = bytearray()
-        async with aclosing(parts):
-            async for piece in parts:
-                if isinstance(piece, Part):
-                    await self._begin(piece)
-                elif self._current == FILE:
-                    self._received += len(piece)
-                    self.allowance.check(self.held, self._received)
-                    gathered += piece
-                    if len(gathered) >= CHUNK_BYTES:
-                        yield bytes(gathered)
-                        gathered.clear()
-                else:
-                    self._add(piece)
-        yield bytes(gathered)
-
-    async def write(self, data: bytes) -> None:
-        """Write the next bytes of the file. Raises StoreUnavailable."""
-        if self.writer is not None:
-            await self.writer.write(data)
-
-    def _add(self, piece: bytes) -> None:
-        value = self.fields[self._current]
-        value += piece
-        if len(value) > LONGEST_FIELD:
-            raise refused(self._current, "too long")
+    async def take(self, piece: Part | bytes) -> None:
+        """Take the next piece of the form. Raises ApiError 400 or 413."""
+        if isinstance(piece, Part):
+            await self._begin(piece)
+        elif self._current == FILE:
+            assert self.writer is not None
+            self.allowance.check(self.held, self.writer.size + len(piece))
+            await self.writer.write(piece)
+        else:
+            value = self.fields[self._current]
+            value += piece
+            if len(value) > LONGEST_FIELD:
+                raise refused(self._current, "too long")
 
     async def _begin(self, part: Part) -> None:
         self._current = part.name

@@ -10,7 +10,7 @@ from fibatchd.plugin_api import Store, StoreError, StoreUnavailable
 from . import scripts
 from .scripts import NewFile, Written
 
-CHUNK_BYTES = 2**20
+CHUNK_BYTES = 2**19
 """Bytes in one transaction: each waits for the disk, which takes as long as writing some hundred KiB does."""
 GIVE_UP_S = 5.0
 

@@ -21,8 +21,6 @@ from .protocol import GuardedProtocol, Refused
 log = structlog.get_logger(__name__)
 
 RECEIVE_BYTES = 64 * 1024
-RECEIVE_BODY_BYTES = 256 * 1024
-"""To hand a piece on to the handler of a body takes several times as long as to receive 64 KiB."""
 SEND_BYTES = 64 * 1024
 MAX_BACKLOG_BYTES = 64 * 1024
 CLOSE_S = 1
@@ -105,8 +103,7 @@ class Connection:
             if self.protocol.phase is Phase.ANSWER and self.protocol.backlog >= MAX_BACKLOG_BYTES:
                 await trio.sleep_forever()
             self._wait.deadline = self._pace.deadline
-            size = RECEIVE_BODY_BYTES if self.protocol.phase is Phase.BODY else RECEIVE_BYTES
-            return bytes(await self.stream.receive_some(size))
+            return bytes(await self.stream.receive_some(RECEIVE_BYTES))
         return None
 
     async def _received(self, data: bytes) -> None:

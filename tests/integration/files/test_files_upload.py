@@ -1,11 +1,13 @@
 """Uploads: the form in every shape clients send it, its limits, and what is left when one fails: nothing."""
 
 import hashlib
+import math
 import os
 import re
 
 import pytest
 import trio
+from fibatchd_plugins.files.writing import CHUNK_BYTES
 from site_files import open_site
 
 from fibatchd.store import accounts
@@ -56,7 +58,7 @@ async def test_an_upload_is_a_file_object(each_site):
     answer = await each_site.content(file["id"])
     assert answer.content == content
     assert answer.headers["etag"] == f'"{hashlib.sha256(content).hexdigest()}"'
-    assert await each_site.chunks() == 3
+    assert await each_site.chunks() == math.ceil(len(content) / CHUNK_BYTES) > 1
 
 
 @pytest.mark.parametrize("parts", [(PURPOSE, FILE), (FILE, PURPOSE)])

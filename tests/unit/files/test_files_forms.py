@@ -112,7 +112,7 @@ def test_the_pieces_given_are_bounded():
 
     found = run(sizes())
     assert sum(found) == 5_000_000
-    assert max(found) <= 2 * 256 * 1024
+    assert max(found) <= 2 * 64 * 1024
 
 
 def test_a_refusal_does_not_quote_the_form():
