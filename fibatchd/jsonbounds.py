@@ -13,6 +13,7 @@ MOST_VALUES = 1_000_000
 TOO_MUCH = f"holds more than {MOST_PARTS} arrays, objects and members, or more than {MOST_VALUES} values"
 
 _CHUNK = 64 * 1024
+_COUNTED_AT_ONCE = 4 * 2**20  # a millisecond
 _NOT_STRUCTURAL = bytes(set(range(256)) - set(b'"[]{},:'))
 
 
@@ -29,6 +30,15 @@ def is_deeper(text: bytes, levels: int) -> bool:
             depth += 1 if byte in b"[{" else -1
             if depth > levels:
                 return True
+    return False
+
+
+def holds_more(text: bytes, what: bytes, most: int) -> bool:
+    """Whether a byte is in a text more than `most` times; counted in steps, between which other threads have their turn."""
+    counted = 0
+    for start in range(0, len(text), _COUNTED_AT_ONCE):
+        if (counted := counted + text.count(what, start, start + _COUNTED_AT_ONCE)) > most:
+            return True
     return False
 
 

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw
 
 from fibatchd.errors import InvalidJson, UnknownMember
-from fibatchd.jsonbounds import MOST_PARTS, TOO_MUCH, is_deeper, is_too_much
+from fibatchd.jsonbounds import MOST_PARTS, TOO_MUCH, holds_more, is_deeper, is_too_much
 from fibatchd.jsonspans import element_spans, member_spans
 
 T = TypeVar("T")
@@ -137,7 +137,7 @@ def split_array(text: bytes | Raw, most: int) -> list[Raw]:
     16 million elements, which 32 MiB can hold, would fill a gigabyte. Raises InvalidJson for what is not an array.
     """
     whole = bytes(text)
-    if whole.count(b",") < _MOST_SLICES:
+    if not holds_more(whole, b",", _MOST_SLICES):
         elements = _decoded(_decode_array, text, "an array")
         if elements is not None:
             return elements
