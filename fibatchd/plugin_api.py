@@ -48,7 +48,7 @@ from fibatchd.web.fields import read_fields
 from fibatchd.web.fixed import FixedBytes, fixed_answer
 from fibatchd.web.front import front
 from fibatchd.web.guards import LimitedBody, read_body
-from fibatchd.web.intake import at_hand, store_batch
+from fibatchd.web.intake import store_batch, store_checked
 from fibatchd.web.interactive import interactive
 from fibatchd.web.openapi import read_fragment
 from fibatchd.web.reading import read_pieces
@@ -63,11 +63,11 @@ __all__ = [
     "LeaseLost", "LimitedBody", "Many", "Members", "Metric", "Migration", "Model", "NewRequest", "Notify", "Options",
     "Policy", "Problem", "Query", "Refused", "Reply", "Rerun", "RerunCall", "Result", "Route", "Row", "Script", "Service",
     "Store", "StoreConflict", "StoreError", "StoreUnavailable", "StreamEditor", "Submitted", "Target", "UnknownMember",
-    "Upstream", "Usage", "accounts", "admission", "at_hand", "base_url", "batch_object", "batches", "caller", "caller_by",
+    "Upstream", "Usage", "accounts", "admission", "base_url", "batch_object", "batches", "caller", "caller_by",
     "caller_of_key", "check_in_pieces", "custom_id_of", "distributions", "ending", "endpoint_problem", "error_object",
     "fixed_answer", "from_package", "front", "hookimpl", "idempotency", "in_worker", "interactive", "is_id", "is_null",
     "is_string", "jobs", "keep_sweeping", "list_object", "load_schema", "method_problem", "new_id", "not_modified", "one",
     "output_lines", "paging", "pass_fence", "public", "rawjson", "read_body", "read_fields", "read_fragment",
     "read_pieces", "read_usage", "request_id", "require_access", "require_batches", "require_for_creation", "require_quota",
-    "require_room", "results", "retry_after", "states", "store_batch", "url_of", "usual_item",
+    "require_room", "results", "retry_after", "states", "store_batch", "store_checked", "url_of", "usual_item",
 ]  # fmt: skip

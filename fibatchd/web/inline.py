@@ -22,7 +22,7 @@ from fibatchd.store.admission import NewBatch
 from fibatchd.web.endpoints import endpoint_problem
 from fibatchd.web.front import front
 from fibatchd.web.idempotency import created
-from fibatchd.web.intake import at_hand, store_batch
+from fibatchd.web.intake import store_batch, store_checked
 from fibatchd.web.work import check_in_pieces
 from fibatchd.worker import in_worker
 
@@ -50,7 +50,7 @@ class InlineBatches:
             return replace(self._new(call.caller, checker.endpoint), metadata=call.metadata)
 
         return created(
-            await store_batch(self._context, new, len(items), check_in_pieces(checker.check, items), call.key)
+            await store_checked(self._context, new, len(items), check_in_pieces(checker.check, items), call.key)
         )
 
     async def rerun(self, call: RerunCall) -> Batch:
@@ -62,7 +62,7 @@ class InlineBatches:
             async for piece in given:
                 requests += await in_worker(checker.check_again, len(requests), piece)
             new = replace(self._new(call.caller, old.endpoint), metadata=old.metadata, rerun_of=old.id)
-            stored = await store_batch(self._context, lambda: new, len(requests), at_hand(requests), call.key)
+            stored = await store_batch(self._context, new, requests, call.key)
         return created(stored)
 
     def _new(self, caller: Caller, endpoint: str) -> NewBatch:

@@ -34,6 +34,13 @@ class _NotPublished(Exception):
 
 
 async def store_batch(
+    context: Context, new: NewBatch, requests: Sequence[NewRequest], key: IdempotencyKey | None
+) -> Outcome:
+    """Store a batch whose requests have all been checked; otherwise as `store_checked`."""
+    return await store_checked(context, lambda: new, len(requests), _in_turn(requests), key)
+
+
+async def store_checked(
     context: Context, new: Callable[[], NewBatch], total: int, checked: Checked, key: IdempotencyKey | None
 ) -> Outcome:
     """Store a batch with its `total` requests and make it claimable, whole or not at all. `checked` gives the requests, a
@@ -52,8 +59,7 @@ async def store_batch(
         return refused.outcome
 
 
-async def at_hand(requests: Sequence[NewRequest]) -> Checked:
-    """Give `store_batch` requests that have all been checked."""
+async def _in_turn(requests: Sequence[NewRequest]) -> Checked:
     for start in range(0, len(requests), AT_ONCE):
         yield requests[start : start + AT_ONCE]
 

@@ -22,7 +22,6 @@ from fibatchd.plugin_api import (
     Target,
     UnknownMember,
     admission,
-    at_hand,
     check_in_pieces,
     front,
     idempotency,
@@ -31,6 +30,7 @@ from fibatchd.plugin_api import (
     new_id,
     rawjson,
     store_batch,
+    store_checked,
 )
 
 from .endpoint import PATH
@@ -56,7 +56,7 @@ async def create(
     items = await in_worker(_split, body, settings.max_requests)
     checker = Checker(context, caller, version)
     checked = check_in_pieces(checker.check, items)
-    return idempotency.created(await store_batch(context, lambda: _new(caller, version), len(items), checked, key))
+    return idempotency.created(await store_checked(context, lambda: _new(caller, version), len(items), checked, key))
 
 
 class MessageReruns:
@@ -80,7 +80,7 @@ class MessageReruns:
             async for piece in given:
                 requests += await in_worker(checker.check_again, piece)
             new = replace(_new(call.caller, version), metadata=old.metadata, rerun_of=old.id)
-            stored = await store_batch(self._context, lambda: new, len(requests), at_hand(requests), call.key)
+            stored = await store_batch(self._context, new, requests, call.key)
         return idempotency.created(stored)
 
 

@@ -65,7 +65,7 @@ def test_notify_watchdog_reload_stop(start, manager):
         manager.until(timeout=10, WATCHDOG="1")
     daemon.signal(signal.SIGHUP)
     manager.until(RELOADING="1")
-    assert manager.until(READY="1")["STATUS"] == "Serving"
+    assert manager.until(READY="1")["STATUS"] == f"Serving http://127.0.0.1:{daemon.port}"
     daemon.signal(signal.SIGTERM)
     manager.until(STOPPING="1")
     assert daemon.wait() == 0

@@ -169,6 +169,7 @@ class TestForms:
         async with served(tmp_path) as api:
             call = {"json": {"sheet_id": "one"}, "headers": {"idempotency-key": "k"}}
             first = await api.call("POST", "/v1/batches", **call)
+            assert first.status_code == 200, first.text
             api.context.config = replace(api.context.config, extensions={NAME: False})
             assert (await api.call("POST", "/v1/batches", **call)).json() == first.json()
 
