@@ -1,5 +1,6 @@
 """What is shipped, as its users start it: the one-file binary and the installed wheel, with a bare environment and no PATH."""
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,11 @@ def upstream(processes):
     server = ModelServerProcess()
     processes.append(server)
     return server
+
+
+@pytest.fixture
+def demo_port(tmp_path_factory):
+    """The demo's port is fixed: tests that start one wait for each other, in whatever process they are."""
+    with open(tmp_path_factory.getbasetemp().parent / "demo.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -55,6 +55,7 @@ def test_what_is_left_of_others_is_removed_unless_it_runs(fresh, cache):
     assert len(left) == len(own) + 2
 
 
+@pytest.mark.usefixtures("demo_port")
 def test_a_running_daemon_keeps_its_folder(fresh, tmp_path):
     """As the test above holds a folder, so does a program that runs from it."""
     process = subprocess.Popen(

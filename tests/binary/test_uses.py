@@ -50,6 +50,7 @@ def serving(program, tmp_path, processes, upstream):
     return start
 
 
+@pytest.mark.usefixtures("demo_port")
 def test_demo(program, tmp_path):
     assert "40 completed, 0 failed" in program.run("demo", "--exit", cwd=tmp_path)
 
