@@ -1,6 +1,7 @@
 """One connection to an SQLite file: how it is set up, how a script runs on it, and what its errors are called outside."""
 
 import re
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
@@ -16,6 +17,8 @@ T = TypeVar("T")
 
 ROWS_AT_ONCE = (500, 50, 5, 1)
 """Rows in one statement. Of few sizes, so that all of them are prepared once."""
+KEPT_BYTES = 2**19
+"""What a prepared statement may keep, until it is used again, of the values that it was given last: SQLite copies them."""
 BUSY_TIMEOUT_MS = 5000
 
 _PRAGMAS = (
@@ -86,8 +89,13 @@ def _insert(connection: apsw.Connection, step: Insert) -> None:
     for size in ROWS_AT_ONCE:
         while len(rows) - start >= size:
             values = tuple(chain.from_iterable(rows[start : start + size]))
-            connection.execute(_insertion(step.table, step.columns, size), values)
+            sql = _insertion(step.table, step.columns, size)
+            connection.execute(sql, values, can_cache=_bytes_in(values) <= KEPT_BYTES)
             start += size
+
+
+def _bytes_in(values: Iterable[object]) -> int:
+    return sum([len(value) for value in values if type(value) is bytes or type(value) is str])
 
 
 @cache
