@@ -63,13 +63,22 @@ class Readers:
         self._under_way = 0
 
     def put(self, operation: Operation) -> None:
-        """Have it read as soon as a thread is free."""
+        """Have it read as soon as a thread is free. StoreUnavailable: there is none, and none can be had."""
+        if len(self._threads) < min(self._under_way + 1, READERS):
+            self._start_one()
         self._under_way += 1
-        if len(self._threads) < min(self._under_way, READERS):
-            thread = threading.Thread(target=self._read_all, name="fibatchd-sqlite-reader", daemon=True)
-            self._threads.append(thread)
-            thread.start()
         self._queue.put(operation)
+
+    def _start_one(self) -> None:
+        thread = threading.Thread(target=self._read_all, name="fibatchd-sqlite-reader", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # The system has no more. Those that are there will do, and the next read tries again.
+            if not self._threads:
+                raise StoreUnavailable(f"the database cannot be read now: {error}") from None
+        else:
+            self._threads.append(thread)
 
     def close(self, until: float) -> None:
         """Have all that was put read, and close the connections. Returns when that is done, or at `until` (of

@@ -100,6 +100,38 @@ async def test_the_end_comes_after_what_was_asked_before(store, nursery):
         await store.read(who)
 
 
+def no_more_threads(monkeypatch):
+    def start(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+async def test_without_any_thread_the_store_cannot_be_used_until_there_is_one(store, monkeypatch):
+    no_more_threads(monkeypatch)
+    for _ in range(READERS + 1):
+        with pytest.raises(StoreUnavailable, match="can't start new thread"):
+            await store.read(who)
+    monkeypatch.undo()
+    with trio.fail_after(10):
+        await store.read(who)
+
+
+async def test_where_there_can_be_no_more_threads_one_reads_it_all(store, monkeypatch):
+    first, found = await store.read(who), []
+
+    async def read():
+        found.append(await store.read(who))
+
+    no_more_threads(monkeypatch)
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            for _ in range(READERS):
+                nursery.start_soon(read)
+    monkeypatch.undo()
+    assert found == [first] * READERS
+
+
 async def test_an_exception_comes_out_and_the_thread_goes_on(store):
     def broken():
         yield Query("SELECT 1")
