@@ -193,6 +193,7 @@ def _tls_context(ca_file: str | None) -> ssl.SSLContext:
     if ca_file is not None:
         context.load_verify_locations(ca_file)
     context.set_alpn_protocols(["http/1.1"])
-    # Debian 12's Python 3.11.2 sets it, later ones do not: an answer that was cut would pass for whole.
-    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
+    # Debian 12's Python 3.11.2 sets it, later ones do not: an answer that was cut would pass for whole. OpenSSL 1.1.1, which
+    # Python 3.11 may be built with, has no such option, and never ignores that.
+    context.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
     return context

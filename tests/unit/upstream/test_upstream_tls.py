@@ -136,6 +136,12 @@ class TestEnd:
         UpstreamClient("https://x", max_connections=1)
         assert not lenient.options & ssl.OP_IGNORE_UNEXPECTED_EOF
 
+    def test_an_openssl_that_never_ignores_a_cut(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delattr(ssl, "OP_IGNORE_UNEXPECTED_EOF")
+        context = UpstreamClient("https://x", max_connections=1)._context
+        assert context is not None
+        assert context.options == ssl.create_default_context().options
+
     def close_after(self, answer: bytes, *, orderly: bool) -> object:
         async def script(peer: Peer) -> None:
             await peer.request()
