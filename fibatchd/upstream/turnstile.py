@@ -2,7 +2,8 @@
 
 trio runs all that is ready in one turn. With 64 quick answers at once, each step of a status call would wait for all of them.
 So sockets of batch requests are watched by an epoll set of its own, out of which AT_ONCE are taken a turn; the kernel keeps
-the others, in order. Where there is no epoll, which is a place to try things, all go on at once.
+the others, in order. Where there is no epoll, which is a place to try things, all go on at once; and so does one that the
+system has no descriptor or no memory to watch for.
 """
 
 import select
@@ -22,12 +23,19 @@ async def wait_in_turn(sock: socket.socket) -> None:
         await trio.lowlevel.wait_readable(sock)
         return
     try:
-        turnstile = _turnstile.get()
+        await _the_turnstile().readable(sock)
+    except OSError:
+        await trio.lowlevel.wait_readable(sock)
+
+
+def _the_turnstile() -> "Turnstile":
+    try:
+        return _turnstile.get()
     except LookupError:
         turnstile = Turnstile()
         _turnstile.set(turnstile)
         trio.lowlevel.spawn_system_task(turnstile.run)
-    await turnstile.readable(sock)
+        return turnstile
 
 
 class Turnstile:
@@ -38,7 +46,7 @@ class Turnstile:
         self._waiting: dict[int, trio.lowlevel.Task] = {}
 
     async def readable(self, sock: socket.socket) -> None:
-        """Wait until `sock` is readable, or broken, and it is its turn."""
+        """Wait until `sock` is readable, or broken, and it is its turn. OSError: the system cannot watch it."""
         descriptor = sock.fileno()
         self._watch(descriptor)
         self._waiting[descriptor] = trio.lowlevel.current_task()

@@ -1,5 +1,6 @@
 """Answers to batch requests are taken a few at a time, so that a turn of the event loop is short for everybody else."""
 
+import errno
 import socket
 from collections import Counter
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from fibatchd.upstream.turnstile import AT_ONCE, wait_in_turn
+from fibatchd.upstream.turnstile import AT_ONCE, Turnstile, wait_in_turn
 
 COUNT = 5 * AT_ONCE
 
@@ -130,6 +131,22 @@ async def test_without_epoll_all_go_on_at_once(monkeypatch):
     monkeypatch.delattr("select.epoll")
     with pairs(1) as [(ours, theirs)], trio.fail_after(10):
         theirs.send(b"x")
+        await wait_in_turn(ours)
+
+
+@pytest.mark.parametrize("lacking", ["descriptor", "memory"])
+async def test_one_that_cannot_be_watched_goes_on_at_once(monkeypatch, lacking):
+    def refuse(*_):
+        raise OSError(errno.EMFILE if lacking == "descriptor" else errno.ENOSPC, "refused")
+
+    with pairs(1) as [(ours, theirs)], trio.fail_after(10):
+        if lacking == "descriptor":
+            monkeypatch.setattr("select.epoll", refuse)
+        else:
+            monkeypatch.setattr(Turnstile, "_watch", refuse)
+        theirs.send(b"x")
+        await wait_in_turn(ours)
+        monkeypatch.undo()
         await wait_in_turn(ours)
 
 
